@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from msprobe.analyze.first_divergence import Divergence, first_divergence, slot_of
+from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.accepted import accepts
 from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.records.entries import Absence
-from msprobe.compare.records.leaves import row_name
+from msprobe.compare.records.leaves import row_name, slot_of
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, FirstDivergence
 from msprobe.compare.table.table import LeafTable

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
-from msprobe.compare.order_sensitivity import is_order_blind
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.regions.notes import harmless_notes, other_code_notes

@@ -91,7 +91,7 @@ class PairOutcome:
         entry: the position of ``first_divergence`` in the pair.
         finding: what decides which rank diverged first.
         checked: whether a value could be checked on both sides.
-        order_blind: whether the order of elements was not compared (``compare/order_sensitivity.py``).
+        order_blind: whether the order of elements was not compared (``compare/agreement.py``).
         notes: sentences for the user; ``partial`` are those about what was not compared, and ``lost`` those of them
             about data that a record says it holds.
         harmless: sentences about other code and calls that differ without consequence, for runs that did not diverge.
