@@ -19,6 +19,7 @@ from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import OPTIMIZER, EntryKey, EntryPair, entry_keys, parent_of, path_of
 from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
 from msprobe.compare.records.optimizer_steps import optimizer_steps, paired_steps
+from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.source_lines import frame_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
@@ -53,11 +54,14 @@ class OtherOptimizers(Exemption):
 def _are_other(target: Dump, golden: Dump) -> bool:
     """Return whether both sides have optimizers of their own kind, or one side has none that is known as one."""
     ours, theirs = list(optimizer_steps(target)), list(optimizer_steps(golden))
-    if not ours or not theirs:
-        return bool(ours) != bool(theirs)
+    if not ours or not theirs:  # another tool, and an earlier version, may not describe what is one
+        plain = golden if ours else target
+        described = bool(ours or theirs) and side_of_another_tool(target, golden) is None
+        return described and not any(parent_of(plain.construct, name) == OPTIMIZER for name in plain.data)
     if any(own.kind != other.kind for own, other in paired_steps(ours, theirs)):
         return True
-    return {_of_library(target), _of_library(golden)} == {True, False}
+    same_calls = target.data.keys() == golden.data.keys()  # they pair one by one, whoever makes them
+    return not same_calls and {_of_library(target), _of_library(golden)} == {True, False}
 
 
 def _of_library(dump: Dump) -> bool | None:
