@@ -115,14 +115,13 @@ class _Cancellation:
         self._scales = np.zeros(0)
 
     def scales(self) -> Floats:
-        gradients = _sum_scales(self._measured, self._table, np.where(self._result, self._entries, -1), self._facts)
-        self._scales = np.maximum(gradients, scales_of_sums(self._table, self._facts))
+        self._scales = _sum_scales(self._measured, self._table, np.where(self._result, self._entries, -1), self._facts)
         self._free_parameters()
         self._free_divisions()
         cancelled = self._rms < self._share * self._scales
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
-        return self._scales
+        return np.maximum(self._scales, scales_of_sums(self._table, self._facts))
 
     def _follow(self, cancelled: Bools) -> None:
         """Give cancelled gradients, and what is computed from them, their scales, in the order of execution."""

@@ -49,7 +49,7 @@ class InPlaceUpdates:
             own = leaves(key.name, data[key.name])
             if works_in_place(key.stem):
                 self._add(key.name, own, position)
-            for leaf in own:
+            for leaf in own if not works_in_place(key.stem) else ():
                 if leaf.slot == OUTPUT and is_tensor(leaf.raw):
                     update = Update(key.name, leaf, position)
                     self._results.setdefault(str(leaf.raw["shape"]), []).append(update)
@@ -78,8 +78,8 @@ class InPlaceUpdates:
         return chain[0] if chain else None
 
     def nearest(self, other: Update, last: Update | None) -> Update | None:
-        """Return which of the results outside of all modules, from the last known change on, is nearest to an update of
-        the other side: a later one only where the change itself is not near, and of equal ones the first."""
+        """Return which is nearest to an update of the other side: the last known change, where that is near, or a later
+        result outside of all modules. The result of a call in place belongs to the tensor that it changes."""
         start = -1 if last is None else last.position
         results = (own for own in self._results.get(str(other.leaf.raw["shape"]), ()) if own.position > start)
         candidates = [*((last,) if last is not None else ()), *results]
