@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from msprobe.analyze.first_divergence import Divergence, first_divergence, slot_of
+from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.accepted import accepts
 from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.records.entries import Absence
-from msprobe.compare.records.leaves import row_name
+from msprobe.compare.records.leaves import row_name, slot_of
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, FirstDivergence
 from msprobe.compare.table.table import LeafTable
@@ -173,7 +173,7 @@ class _Acceptance:
         first = next((n for n in differing if entries[n].of_both and n not in table.harmless), -1)
         calls, measured = self.comparison.one_sided, self.comparison.measured
         assert calls is not None
-        origin = calls.origin(measured, judged, first)
+        origin = calls.origin(measured, calls.with_consequence(measured, judged), first)
         if self._origin is not None and self._origin.entry not in self._alone:
             absence = calls.absence(self._origin.entry, measured, judged)
             entries[self._origin.entry] = entries[self._origin.entry]._replace(absence=absence)

@@ -23,9 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from msprobe.analyze.accepted_differences import accept_differences
 from msprobe.analyze.ended_run import stopped_first_notes
-from msprobe.analyze.first_divergence import Divergence, first_divergence, set_place
+from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_document
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
+from msprobe.compare.agreement import AS_FAR, WHY, is_order_blind
 from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_notes, unused_mapping_entries
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
@@ -36,7 +37,6 @@ from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.inputs.locations import PathLike, local, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
-from msprobe.compare.order_sensitivity import AS_FAR, WHY, is_order_blind
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.call_source import PairSource, source_of_pair
 from msprobe.compare.records.entries import EntryPair
@@ -44,7 +44,7 @@ from msprobe.compare.records.leaves import RANK_KEYS, describe
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
-from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, verdict_text
+from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, set_place, verdict_text
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.core.store.record_walk import OUTPUT, Leaf

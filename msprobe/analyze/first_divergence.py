@@ -9,7 +9,7 @@ none when the difference comes from outside of every recorded module.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,19 +17,25 @@ import numpy as np
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes
+from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.order_sensitivity import AS_FAR, is_order_blind
-from msprobe.compare.records.call_source import NO_SOURCE, PairSource, in_phase, module_text, source_of_pair
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair, parent_of
+from msprobe.compare.records.call_source import (
+    PairSource,
+    in_phase,
+    module_text,
+    parent_in_phase,
+    source_of_pair,
+)
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair
+from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.records.source_lines import from_source
-from msprobe.compare.regions.cut_gradients import cutting_call, side_without_gradient
+from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
 from msprobe.compare.rows.explanations import Reasons
-from msprobe.compare.rows.summary import FirstDivergence, KindText
+from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import is_module_name
-from msprobe.core.store.record_walk import PARAMETER_GRAD, Leaf, is_tensor
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 OUTLIER = 100.0
@@ -92,14 +98,22 @@ class _DivergenceSearch:
     def _describe(self, entry: int) -> FirstDivergence:
         if self._table.origin is not None and self._table.origin.entry == entry:
             return self._origin(self._table.origin)
-        entry = self._effect_in_backward(entry)
+        if not self._updated(entry):
+            entry = self._effect_in_backward(entry)
         pair = self._table.entries[entry]
         if entry in self._table.changed:
             return self._changed_recompute(entry)
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
-        explanations = self._own_parameter, self._own_argument, self._unused, self._exchanged, self._unexplained_input
+        explanations = (
+            self._update,
+            self._own_parameter,
+            self._own_argument,
+            self._unused,
+            self._exchanged,
+            self._unexplained_input,
+        )
         for explain in explanations:
             description = explain(entry)
             if description is not None:
@@ -111,8 +125,7 @@ class _DivergenceSearch:
         inputs = [row for row in self._table.rows_of(entry) if self._comparison.measured.role[row] == Role.INPUT]
         if self._comparison.judged.by_reruns.size and (self._comparison.measured.worst[inputs] > 0.0).any():
             return self._result(entry, row, self._module(entry), "its inputs differ no more than between the reruns")
-        blind = f", {AS_FAR}" if is_order_blind(self._comparison, inputs) else ""
-        return self._result(entry, row, self._module(entry), f"its inputs agree{blind}")
+        return self._result(entry, row, self._module(entry), agreement_of(self._comparison, entry, inputs))
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
@@ -166,6 +179,15 @@ class _DivergenceSearch:
         return entry
 
     # Explanations
+
+    def _updated(self, entry: int) -> list[int]:
+        """Return the rows of parameters after a step of which each side has an own implementation."""
+        return [row for row in self._table.rows_of(entry) if row in self._table.updated]
+
+    def _update(self, entry: int) -> FirstDivergence | None:
+        rows = [row for row in self._differing_rows(entry) if row in self._table.updated]
+        note = "the parameter {} after the step, of which each side has an own implementation"
+        return self._result(entry, rows[0], OPTIMIZER, note.format(self._table.updated[rows[0]])) if rows else None
 
     def _own_parameter(self, entry: int) -> FirstDivergence | None:
         rows = self._differing_rows(entry, Role.PARAMETER)
@@ -328,12 +350,15 @@ class _DivergenceSearch:
         if moved is not None:
             return self._build(entry, None, "order", moved.text, self._module(entry), moved.pair)
         golden_only = self._table.entries[entry].target is None
+        lost, entry = entry, only_use(self._table, entry) or entry
         if self._table.keys[entry].phase == "forward":
-            entry, module = self._whole_call(entry)
+            entry, module = (entry, self._module(entry)) if entry != lost else self._whole_call(entry)
         else:
             module = self._where_gradient_ends(entry) if golden_only else self._module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
         text = f"the {side} records {self._name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
+        if entry != lost:
+            text += f"; {self._name(lost)} is there for its sake alone"
         dump = self._comparison.golden if golden_only else self._comparison.target
         if has_raised(dump, self._name(entry)):
             text += f"; it raised {dump.data[self._name(entry)]['error']}"
@@ -407,7 +432,7 @@ class _DivergenceSearch:
         visited: set[str] = set()
         while name is not None and name not in visited:
             visited.add(name)
-            name = _parent(construct, name, numbers)
+            name = parent_in_phase(construct, name, numbers)
             if name is not None:
                 yield name
 
@@ -460,30 +485,6 @@ class _DivergenceSearch:
         )
         set_place(description, source_of_pair(pair, self._comparison.target, self._comparison.golden))
         return description
-
-
-def slot_of(leaf: Leaf) -> str:
-    """Return where a leaf stands in its record, such as ``input.0`` or ``parameters_grad.weight``."""
-    return f"{leaf.slot}{leaf.suffix}" if leaf.slot == PARAMETER_GRAD else leaf.suffix.lstrip(".")
-
-
-def _parent(construct: Mapping[str, Any], name: str, numbers: Mapping[str, int]) -> str | None:
-    """Return the recorded parent of an entry; of a backward entry without one, that of its forward entry in the
-    backward pass."""
-    parent = parent_of(construct, name)
-    forward = None if parent is not None else parent_of(construct, in_phase(name, "forward"))
-    if forward is None:
-        return parent
-    backward = in_phase(forward, "backward")
-    return backward if backward in numbers or forward not in numbers else forward
-
-
-def set_place(description: FirstDivergence, source: PairSource) -> None:
-    """Fill in where both runs make the call: the stacks, the lines, and the module of the golden run."""
-    golden = source.golden or NO_SOURCE
-    description.stack, description.source = from_source(source.own.stack), source.own.source
-    description.golden_stack, description.golden_source = from_source(golden.stack), golden.source
-    description.golden_module = golden.module
 
 
 def _add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:

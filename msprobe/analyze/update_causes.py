@@ -25,8 +25,8 @@ import numpy as np
 from msprobe.analyze.product_precision import rounded_products
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import Parameter, ParameterUpdates, Sums, sums_of, updates_of
-from msprobe.compare.records.call_source import CallSource, PairSource
-from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.call_source import CallSource, PairSource, call_source
+from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
     OptimizerStep,
     gradient_calls,
@@ -40,7 +40,7 @@ from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
 
-_CLIPS = ("clip_grad", OPTIMIZER)
+_CLIPS = (CLIPPING, OPTIMIZER)
 _SAME = 1e-9
 _UNIFORM = 0.03
 _MOST = 0.7
@@ -89,9 +89,18 @@ def explain_by_causes(
         description.module = OPTIMIZER
         description.reason = f"{cause.text}; {description.reason}"
         return _source(cause.stacks)
-    if description.module == OPTIMIZER and comparison.table.keys[entry].parent != OPTIMIZER:
+    if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
         return _source(_last_steps(*comparison.earlier.optimizers))
     return None
+
+
+def _is_update(comparison: Comparison, entry: int) -> bool:
+    """Return whether an entry has parameters after a step of which each side has an own implementation."""
+    return any(row in comparison.table.updated for row in comparison.table.rows_of(entry))
+
+
+def _is_of_optimizer(comparison: Comparison, entry: int) -> bool:
+    return comparison.table.keys[entry].parent == OPTIMIZER or _is_update(comparison, entry)
 
 
 def _source(stacks: tuple[Stack, Stack]) -> PairSource | None:
@@ -107,6 +116,9 @@ def _other_precision(description: FirstDivergence) -> str:
 
 
 def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | None:
+    if _is_update(comparison, entry):
+        own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
+        return _kept(comparison) or _clipped_once(comparison) or _setting(*own) or _kinds(*own)
     if comparison.table.keys[entry].parent in _CLIPS or _is_gradient_norm(comparison, entry):
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
         known = _accumulated_input(comparison, entry) or _settings(*own) or _cleared(comparison, entry, own)
@@ -116,7 +128,8 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
     if not later_step or not _received(comparison, entry):
         return None
     earlier = comparison.earlier
-    return _settings(*earlier.optimizers) or _accumulated_update(comparison) or _uniform_ratio(comparison)
+    settings = _setting if earlier.agree else _settings
+    return settings(*earlier.optimizers) or _accumulated_update(comparison) or _uniform_ratio(comparison)
 
 
 def _is_gradient_norm(comparison: Comparison, entry: int) -> bool:
@@ -194,16 +207,41 @@ def _settings(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) 
     none, or one side recorded no steps."""
     for ours, theirs in paired_steps(target, golden):
         if ours.kind != theirs.kind:
-            text = f"the optimizer is {ours.kind} in the target, {theirs.kind} in the golden run"
-            return _Cause(text, (ours.stack, theirs.stack))
-        different = next(other_settings(ours, theirs), None)
+            return _Cause(_kind_text(ours, theirs), (ours.stack, theirs.stack))
+        different = _other_setting(ours, theirs)
         if different is not None:
-            place = f"of {ours.kind or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
-            words = "the learning rate" if different == "lr" else f"the setting {different}"
-            left, right = ours.settings[different], theirs.settings[different]
-            text = f"{words} {place} is {left} in the target, {right} in the golden run"
-            return _Cause(text, (ours.stack, theirs.stack))
+            return different
     return _other_number_of_steps(target, golden)
+
+
+def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the first setting that differs, also between optimizers of different classes, or the first step that one
+    side alone makes."""
+    found = (_other_setting(ours, theirs) for ours, theirs in paired_steps(target, golden))
+    return next(filter(None, found), None) or _other_number_of_steps(target, golden)
+
+
+def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
+    different = next(other_settings(ours, theirs), None)
+    if different is None:
+        return None
+    kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
+    place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
+    words = "the learning rate" if different == "lr" else f"the setting {different}"
+    left, right = ours.settings[different], theirs.settings[different]
+    text = f"{words} {place} is {left} in the target, {right} in the golden run"
+    return _Cause(text, (ours.stack, theirs.stack))
+
+
+def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the first class that differs. The call that is described says more about the place: what is wrong stands
+    in one of both implementations."""
+    pairs = paired_steps(target, golden)
+    return next((_Cause(_kind_text(*pair), ((), ())) for pair in pairs if pair[0].kind != pair[1].kind), None)
+
+
+def _kind_text(ours: OptimizerStep, theirs: OptimizerStep) -> str:
+    return f"the optimizer is {ours.kind} in the target, {theirs.kind} in the golden run"
 
 
 def _other_number_of_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
@@ -275,6 +313,22 @@ def _common(ratios: list[float]) -> float | None:
 
 
 # Gradients that the optimizer gets
+
+
+def _clipped_once(comparison: Comparison) -> _Cause | None:
+    """Return the cause that one side alone clips gradients."""
+    pairs = [
+        pair
+        for pair, key in zip(comparison.table.entries, comparison.table.keys, strict=True)
+        if key.parent == CLIPPING
+    ]
+    first = [next((name for pair in pairs if (name := pair[:2][side]) is not None), None) for side in (0, 1)]
+    if (first[0] is None) == (first[1] is None):
+        return None
+    side = int(first[0] is None)
+    stacks: list[Stack] = [(), ()]
+    stacks[side] = call_source((comparison.target, comparison.golden)[side], first[side] or "").stack
+    return _Cause(f"gradients are clipped in the {_SIDES[side]} alone", (stacks[0], stacks[1]))
 
 
 def _accumulated_input(comparison: Comparison, entry: int) -> _Cause | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from msprobe.compare.differences.row_remarks import of_calls
 from msprobe.compare.exemptions.calls_in_pieces import CallsInPieces
 from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
 from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
+from msprobe.compare.exemptions.other_optimizers import OtherOptimizers
 from msprobe.compare.exemptions.other_program import CommutedOperands, OtherProgram
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.exemptions.recompute import Recompute
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from msprobe.numerics.metrics.user_metrics import Metric
 
 EXEMPTIONS: tuple[Exemption, ...] = (
+    OtherOptimizers(),
     SlicedTensors(),
     Layouts(),
     CallsInPieces(),
@@ -196,7 +198,9 @@ def compare_dumps(
         table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
     history.cancelled_gradients.add_updates(table, target, golden)
     levels, remarks = row_levels(table, judged, policy), facts.remarks
-    earlier, history.updates = history.updates, updates_of(table, measured.role, target, golden, history.updates)
+    earlier, updates = history.updates, updates_of(table, measured.role, target, golden, history.updates)
+    agree = bool(table.updated) and all(judged.kind[row] <= RowKind.UNCHECKED for row in table.updated)
+    history.updates = replace(updates, agree=agree)
     kept = one_sided if extras.accepted else None
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept

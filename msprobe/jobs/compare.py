@@ -293,7 +293,7 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
     diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
-    if not diverged:  # the call that is named may be harmless in another step
+    if not diverged:  # what is harmless in one step says nothing beside a divergence in another one
         notes += [note for outcome in compared for note in outcome.harmless]
     if mapping.given:
         from msprobe.compare.alignment.check_mappings import unused_entry_notes

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
-from msprobe.compare.order_sensitivity import is_order_blind
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.regions.notes import harmless_notes, other_code_notes
@@ -203,8 +203,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
-        outcome.notes += other_code_notes(comparison.table, comparison.target, comparison.golden)
-        outcome.harmless = harmless_notes(comparison.table)
+        outcome.harmless = other_code_notes(comparison.table, comparison.target, comparison.golden)
+        outcome.harmless += harmless_notes(comparison.table)
     else:
         from msprobe.compare.advice import advice  # loaded where runs differ
 

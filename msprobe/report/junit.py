@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from msprobe.compare.order_sensitivity import AS_FAR
+from msprobe.compare.agreement import AS_FAR
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.report.rank_outcome import PairOutcome

@@ -91,10 +91,10 @@ class PairOutcome:
         entry: the position of ``first_divergence`` in the pair.
         finding: what decides which rank diverged first.
         checked: whether a value could be checked on both sides.
-        order_blind: whether the order of elements was not compared (``compare/order_sensitivity.py``).
+        order_blind: whether the order of elements was not compared (``compare/agreement.py``).
         notes: sentences for the user; ``partial`` are those about what was not compared, and ``lost`` those of them
             about data that a record says it holds.
-        harmless: sentences about calls that differ without consequence, for the user of runs that did not diverge.
+        harmless: sentences about other code and calls that differ without consequence, for runs that did not diverge.
         results: the files that were written.
         failures: the first entries that failed; ``failed`` is the number of all.
         page: the file with this pair's part of the HTML report.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from msprobe.compare.order_sensitivity import AS_FAR, WHY
+from msprobe.compare.agreement import AS_FAR, WHY
 from msprobe.compare.records.source_lines import excerpt
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException

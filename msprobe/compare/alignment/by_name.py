@@ -12,7 +12,8 @@ calls between each two of them, so that a changed operation never separates its 
 sides have hardly a name in common, function calls are aligned by name alone. Backward entries follow their forward
 call. What comes in another order has no partner then. A module is what its path says, whenever it is called. A function
 is the same call where the same text of source calls it equally often in the same module (a loop that runs elsewhere, a
-statement that was moved): calls of the same values pair first, the rest in its order.
+statement that was moved): calls of the same values pair first, the rest in its order. A pass in evaluation that one
+side makes more is not paired with a pass in training (``records.call_modes``).
 
 ``FuzzyMatch`` aligns the forward calls of each side as one sequence by name, whatever their numbers and wherever they
 are in the model; backward entries follow. What is left over on both sides under the same name pairs in its order.
@@ -27,11 +28,12 @@ from typing import Any
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
 from msprobe.compare.alignment.call_scope import with_backward_scope, without_wrapper
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
+from msprobe.compare.records.call_modes import CallModes
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import OF_PARAMETERS, OPTIMIZER, EntryKey, is_module
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.source_lines import source_frame
-from msprobe.core.naming.names import is_module_name
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import is_tensor, leaves
 
 _Group = tuple[str, str, bool, str]
@@ -134,10 +136,29 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):
         return exact
+    target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
     if 2 * len(forward) < _most_pairs_by_name(target, golden, left, right):
         forward = _forward_pairs_by_name(target, golden, left, right)
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
+
+
+def with_modes(target: Side, golden: Side) -> tuple[Side, Side]:
+    """Return both sides with the mode in the parents of the calls of which one side makes more in one mode."""
+    modes = [CallModes(side.keys, side.dump.data, side.dump.construct) for side in (target, golden)]
+    apart = modes[0].apart(modes[1])
+    if not apart:
+        return target, golden
+    left, right = (
+        Side(side.dump, [_with_mode(key, own) if (key.stem, key.parent) in apart else key for key in side.keys])
+        for side, own in zip((target, golden), modes, strict=True)
+    )
+    return left, right
+
+
+def _with_mode(key: EntryKey, modes: CallModes) -> EntryKey:
+    own = key.phase == Phase.FORWARD.value and not key.recompute
+    return key._replace(parent=f"{key.parent} in {modes.mode(key)}") if own else key
 
 
 def _forward_pairs(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.differences.cancelled_sums import CANCELLED, scales_of_sums
 from msprobe.compare.differences.other_updates import WITHOUT_SQUARES, OtherUpdate, other_updates
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
@@ -35,7 +36,6 @@ from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Measured, Role
 
-_CANCELLED = 1e-3
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 _ANYTHING = 1e6  # no difference is as large
@@ -108,7 +108,7 @@ class _Cancellation:
         self._result = measured.role[self._rows] == Role.RESULT
         self._rms = np.where(np.isfinite(facts.norms[:, 1]), facts.norms[:, 1], 0.0)
         self._rms = self._rms / np.sqrt(np.maximum(facts.numel, 1.0))
-        self._share = max(_CANCELLED, _ROUNDINGS * float(measured.coarsest.max(initial=0.0)))
+        self._share = max(CANCELLED, _ROUNDINGS * float(measured.coarsest.max(initial=0.0)))
         self._updated = np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_)[self._entries]
         self._inherited: dict[tuple[int, str], float] = {}
         self._moved: dict[tuple[int, str, float], float] = {}
@@ -121,7 +121,7 @@ class _Cancellation:
         cancelled = self._rms < self._share * self._scales
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
-        return self._scales
+        return np.maximum(self._scales, scales_of_sums(self._table, self._facts))
 
     def _follow(self, cancelled: Bools) -> None:
         """Give cancelled gradients, and what is computed from them, their scales, in the order of execution."""

@@ -32,12 +32,14 @@ class ParameterUpdates:
         parameters: the values that the step began with.
         gradients: the gradients of the step, summed over its backward passes.
         accumulated: the sum of the gradients of all steps so far.
+        agree: whether each side has an optimizer of its own, and the parameters after the step agree.
     """
 
     optimizers: tuple[list[OptimizerStep], list[OptimizerStep]] = ((), ())  # type: ignore[assignment]
     parameters: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
     gradients: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
     accumulated: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
+    agree: bool = False
 
 
 NO_UPDATES = ParameterUpdates()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.differences.row_facts import RowFacts
+from msprobe.compare.records.entries import function_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
@@ -37,7 +38,7 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     """
     result, single = np.zeros(len(table.entries)), np.zeros(len(table.entries))
     stems = [key.stem for key in table.keys]
-    of_functions = {stem for stem in set(stems) if _function(stem) in _PHASES or _function(stem) in _POWERS}
+    of_functions = {stem for stem in set(stems) if function_of(stem) in _PHASES or function_of(stem) in _POWERS}
     if not of_functions:
         return result, single
     steep = [stem in of_functions for stem in stems]
@@ -47,16 +48,12 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     for position in differs.nonzero()[0].tolist():
         number = int(entry[position])
         if table.keys[number].phase == Phase.FORWARD.value:
-            is_power = _function(table.keys[number].stem) in _POWERS
+            is_power = function_of(table.keys[number].stem) in _POWERS
             seen, rounding = _apart(table, int(facts.numeric[position]), float(facts.roundoff[position]), is_power)
             averaged = rounding / math.sqrt(max(float(facts.numel[position]), 1.0))
             result[number] = max(result[number], seen + averaged)
             single[number] = max(single[number], seen + rounding)
     return result, single
-
-
-def _function(stem: str) -> str:
-    return stem.rpartition(".")[2].strip("_").lower()
 
 
 def _apart(table: LeafTable, row: int, roundoff: float, is_power: bool) -> tuple[float, float]:

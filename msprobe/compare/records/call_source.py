@@ -6,7 +6,8 @@ ask ``call_source`` with the dump that recorded the entry, or ``source_of_pair``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
 from msprobe.compare.records.source_lines import source_line
@@ -64,6 +65,17 @@ def in_phase(name: str, phase: str) -> str:
     except NameSyntaxError:
         return name
     return f"{stem}.{phase}.{call or 0}" if is_module_name(name) else f"{stem}.{call or 0}.{phase}"
+
+
+def parent_in_phase(construct: Mapping[str, Any], name: str, names: Container[str]) -> str | None:
+    """Return the recorded parent of an entry; of a backward entry without one, that of its forward entry in the
+    backward pass, as far as it is among ``names``."""
+    parent = parent_of(construct, name)
+    forward = None if parent is not None else parent_of(construct, in_phase(name, "forward"))
+    if forward is None:
+        return parent
+    backward = in_phase(forward, "backward")
+    return backward if backward in names or forward not in names else forward
 
 
 def module_text(name: str) -> str:

@@ -21,7 +21,9 @@ _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 OPTIMIZER = "optimizer"
 """The parent of the calls that a step of an optimizer makes."""
-OF_PARAMETERS = frozenset({OPTIMIZER, "clip_grad"})
+CLIPPING = "clip_grad"
+"""The parent of the calls that clipping of gradients makes."""
+OF_PARAMETERS = frozenset({OPTIMIZER, CLIPPING})
 """The parents of calls that belong to parameters: what they get depends on the order of parameters."""
 
 
@@ -226,6 +228,12 @@ def stem_of(name: str) -> str:
         return split_entry(name)[0]
     except NameSyntaxError:
         return name
+
+
+def function_of(stem: str) -> str:
+    """Return the name of the function or of the class of a module alone, in small letters: ``sub`` for
+    ``Tensor.__sub__``."""
+    return stem.rpartition(".")[2].strip("_").lower()
 
 
 def path_of(stem: str) -> str:

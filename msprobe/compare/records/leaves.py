@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
-from msprobe.core.store.record_walk import Leaf
+from msprobe.core.store.record_walk import PARAMETER_GRAD, Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, shown
 
@@ -42,6 +42,11 @@ def row_name(entry: str, leaf: Leaf) -> str:
         if data_name and type(data_name) is str and data_name != "-1":
             return os.path.splitext(data_name)[0]
     return entry + leaf.suffix
+
+
+def slot_of(leaf: Leaf) -> str:
+    """Return where a leaf stands in its record, such as ``input.0`` or ``parameters_grad.weight``."""
+    return f"{leaf.slot}{leaf.suffix}" if leaf.slot == PARAMETER_GRAD else leaf.suffix.lstrip(".")
 
 
 def data_name(raw: Any) -> str | None:

@@ -30,6 +30,8 @@ Raw = Mapping[str, Any]
 UNMOVED = (LARGEST.name, SMALLEST.name, NORM.name)
 """The statistics that no view changes, and that do not depend on the sign of rounding as a mean around zero does."""
 NEAR = 1e-4
+EXACT = 2e-6
+"""How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
 _ROUNDINGS = 4.0
 _DIGEST = "md5"
 _EXTREMES = columns_of(ToleranceOf.ELEMENT)

@@ -3,16 +3,24 @@
 ``detach`` and ``no_grad`` leave no record of their own. The forward call that gets what they return is the first one
 whose input requires a gradient in one run and none in the other; the missing gradient shows much later, in the
 backward pass.
+
+A value that both sides compute may have a gradient on one side alone because only there another call uses it: a term of
+a loss that one run leaves out. That call makes the difference, and the gradients before it are lost for its sake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import is_module, parents_of
+from msprobe.compare.records.leaves import as_float
+from msprobe.compare.records.likeness import EXACT, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Ints, Judged, Role, RowKind
 
 _NULL_ON = {RowKind.MISSING_IN_TARGET: "target", RowKind.MISSING_IN_GOLDEN: "golden run"}
@@ -58,11 +66,45 @@ def cutting_call(table: LeafTable, role: Ints, construct: Mapping[str, Any], ent
 def _is_cut(table: LeafTable, role: Ints, entry: int) -> bool:
     if table.keys[entry].phase != Phase.FORWARD.value or not table.entries[entry].of_both:
         return False
-    return any(role[row] == Role.INPUT and _requires_once(table, row) for row in table.rows_of(entry))
+    return any(role[row] == Role.INPUT and side_requiring(table, row) is not None for row in table.rows_of(entry))
 
 
-def _requires_once(table: LeafTable, row: int) -> bool:
-    """Return whether the tensor in a row says on both sides whether it requires a gradient, and differently."""
+def side_requiring(table: LeafTable, row: int) -> int | None:
+    """Return the side, 0 or 1, on which alone the tensor in a row requires a gradient, as far as both sides say whether
+    it does; None where they agree, or one does not say."""
     leaves = table.target[row], table.golden[row]
     said = [leaf.raw.get("requires_grad") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
-    return len(said) == 2 and all(isinstance(value, bool) for value in said) and said[0] != said[1]
+    once = len(said) == 2 and all(isinstance(value, bool) for value in said) and said[0] != said[1]
+    return said.index(True) if once else None
+
+
+def only_use(table: LeafTable, entry: int) -> int | None:
+    """Return the first later call of one side alone that gets what a call of both sides returns, whose gradient the
+    same side alone has; None where a call of both sides gets it before, or none does.
+
+    Args:
+        table: both dumps.
+        entry: the number of the backward entry of one side.
+    """
+    side = int(table.entries[entry].target is None)
+    name = in_phase(table.entries[entry].name, Phase.FORWARD.value)
+    forward = next((number for number, pair in enumerate(table.entries) if pair.of_both and pair[side] == name), None)
+    if forward is None or table.keys[entry].phase != Phase.BACKWARD.value:
+        return None
+    results = [raw for raw in _tensors(table, forward, side, OUTPUT) if as_float(raw.get(LARGEST.name)) != 0.0]
+    for number in range(forward + 1, len(table.entries)):
+        if table.keys[number].phase != Phase.FORWARD.value or table.entries[number][side] is None:
+            continue
+        given = list(_tensors(table, number, side, INPUT))
+        if any(
+            raw.get("shape") == own.get("shape") and same_values(raw, own, EXACT) for raw in given for own in results
+        ):
+            return None if table.entries[number].of_both else number
+    return None
+
+
+def _tensors(table: LeafTable, entry: int, side: int, slot: str) -> Iterator[Mapping[str, Any]]:
+    for row in table.rows_of(entry):
+        leaf = (table.target, table.golden)[side][row]
+        if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
+            yield leaf.raw

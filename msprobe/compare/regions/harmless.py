@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import same_values
+from msprobe.compare.records.likeness import EXACT, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
@@ -43,8 +43,6 @@ _AS_LARGE = 0.1
 _MASK = -1e3
 """Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
-_EXACT = 2e-6
-"""How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
 
 
 class HarmlessDifferences:
@@ -167,6 +165,8 @@ class HarmlessDifferences:
             return True
         if key.parent in OF_PARAMETERS:
             return self._is_in_another_order(entry)
+        if self._gets_only_other_forms(entry):
+            return True
         if not self._calls_modules or key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
             return False
         module = self._module_where_it_ends(entry)
@@ -179,6 +179,25 @@ class HarmlessDifferences:
         if any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role)):
             return False
         return not self._leaves_as_large(entry, module)
+
+    def _gets_only_other_forms(self, entry: int) -> bool:
+        """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
+        goes to a mask, so that its results show all that it does."""
+        if not is_module(self._table.keys[entry]) or self._table.keys[entry].phase != Phase.FORWARD.value:
+            return False
+        first = next(self._results(entry), None)
+        if first is None or self._kind[first] == RowKind.UNCHECKED or self._differs(first):
+            return False
+        wrong = [row for rows in self._rows_that_differ.get(entry, {}).values() for row in rows]
+        return all(self._is_further_result(row) or self._is_mask(row) for row in wrong)
+
+    def _is_mask(self, row: int) -> bool:
+        """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
+        is."""
+        leaves = self._table.target[row], self._table.golden[row]
+        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        is_input = self._role[row] == Role.INPUT and self._is_other_form(row)
+        return is_input and bool(tensors) and not any(raw.get("requires_grad") for raw in tensors)
 
     def _overflows(self, row: int) -> bool:
         """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask."""
@@ -303,7 +322,7 @@ class HarmlessDifferences:
         if self._table.keys[entry].phase != Phase.FORWARD.value or self._kind[row] not in _NOT_RETURNED:
             return False
         first = next(self._results(entry))
-        return first != row and self._kind[first] < RowKind.UNCHECKED
+        return first != row and self._kind[first] != RowKind.UNCHECKED and not self._differs(first)
 
     def _is_tensor(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]
@@ -343,7 +362,7 @@ class HarmlessDifferences:
     def _near(self, row: int) -> float:
         """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
         this entry are allowed."""
-        return float(max(self._tolerance[row], _EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else _EXACT
+        return float(max(self._tolerance[row], EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else EXACT
 
     @cached_property
     def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:

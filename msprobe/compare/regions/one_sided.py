@@ -18,7 +18,7 @@ values (task ``structure``) and the policy ``reference`` take every such call fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,16 +27,16 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, is_module, parent_of, parents_of
+from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, entry_keys, is_module, parent_of, parents_of
+from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
-from msprobe.compare.regions.harmless import HarmlessDifferences
-from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.origin import find_origin
-from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.regions.value_flow import ValueFlow
+from msprobe.compare.regions.without_consequence import ConsequenceRules, WithoutConsequence
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
@@ -90,42 +90,28 @@ class OneSidedCalls:
         """
         if self.dumps.policy is Policy.REFERENCE:
             return self.table
-        differences, formulas, harmless = self._differences(measured, judged, again)
-        for rows in map(self.table.rows_of, harmless):
+        excused = self._rules.apply(measured, judged, again)
+        for rows in map(self.table.rows_of, excused.entries):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         if not self.alone:
-            return replace(self.table, harmless=harmless) if harmless else self.table
-        first = _first_of(differences, harmless)
-        origin = self.origin(measured, replace(judged, kind=differences.kinds_of_consequence()), first)
+            return replace(self.table, harmless=excused.entries) if excused.entries else self.table
+        consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
+        origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)
         for number in self.alone:
-            absence = None
-            if origin is None or number != origin.entry:
-                absence = self._absence(number, differences, formulas)
+            is_origin = origin is not None and number == origin.entry
+            absence = None if is_origin else self._absence(number, excused)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        return replace(self.table, entries=entries, origin=origin, harmless=harmless)
+        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries)
 
-    def _differences(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
-    ) -> tuple[HarmlessDifferences, OtherFormulas, frozenset[int]]:
-        """Return what differs, formulas that are written otherwise, and the entries that differ without consequence.
-        Tensors of another layout that are a difference after all are one in ``judged``."""
-        layouts = has_other_layouts(judged)
-        if layouts:
-            restore_unshown(self.table, judged)
-        differences, formulas, harmless = self._harmless(measured, judged, again)
-        first = _first_of(differences, harmless) if layouts else -1
-        if first >= 0 and restore_origins(self.table, judged, first):
-            return self._harmless(measured, judged, again)
-        return differences, formulas, harmless
+    @cached_property
+    def _rules(self) -> ConsequenceRules:
+        return ConsequenceRules(self.table, self.dumps, self.alone)
 
-    def _harmless(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
-    ) -> tuple[HarmlessDifferences, OtherFormulas, frozenset[int]]:
-        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
-        formulas = self._formulas(measured, judged, differences)
-        return differences, formulas, frozenset() if self.table.loose else differences.entries | formulas.entries
+    def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
+        """Return verdicts by which an origin is looked for, see ``ConsequenceRules``."""
+        return self._rules.with_consequence(measured, judged)
 
     def _modules_around(self, entry: int) -> Iterator[int]:
         """Yield the calls of modules of both sides around a forward call, from inside to outside."""
@@ -138,23 +124,20 @@ class OneSidedCalls:
 
     def origin(self, measured: Measured, judged: Judged, first: int) -> Origin | None:
         """Return the call of one side in which the difference of the entry ``first`` arises; None where it is none."""
-        if not self.alone or first <= min(self.alone):
+        if not self.alone or first <= min(self.alone) or self._is_update(first):
             return None
         around = (first, *self._modules_around(first))
         origins = (find_origin(self.table, measured, judged, self._flows, entry, first) for entry in around)
         origin = next((found for found in origins if found is not None), None)
         return None if origin is not None and self.table.loose and self._is_of_other_program(origin) else origin
 
+    def _is_update(self, entry: int) -> bool:
+        """Return whether an entry has parameters after an update that each side computes in its own way."""
+        return any(row in self.table.updated for row in self.table.rows_of(entry))
+
     def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
         """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
-        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged)
-        return self._absence(number, differences, self._formulas(measured, judged, differences))
-
-    def _formulas(self, measured: Measured, judged: Judged, differences: HarmlessDifferences) -> OtherFormulas:
-        """Return the formulas that are written otherwise, as far as no module around them shows that already."""
-        harmless = frozenset() if self.table.loose else differences.entries
-        differing = () if self.table.loose else [n for n in differences.differing if n not in harmless]
-        return OtherFormulas(self.table, measured, judged, self.alone, differing)
+        return self._absence(number, self._rules.of(measured, judged))
 
     def _is_of_other_program(self, origin: Origin) -> bool:
         """Return whether an origin in two different programs says less than what is judged there anyway: a lost layer
@@ -164,14 +147,16 @@ class OneSidedCalls:
         keys = self.table.keys
         return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
 
-    def _absence(self, number: int, differences: HarmlessDifferences, formulas: OtherFormulas) -> Absence | None:
+    def _absence(self, number: int, excused: WithoutConsequence) -> Absence | None:
         if self.table.loose:
             return self.table.entries[number].absence
         key = self.table.keys[number]
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key, formulas) and not self._dies_out(number, key, differences)
+            lost = self._is_lost_gradient(number, key, excused) and not (
+                self._dies_out(number, key, excused) or excused.needless.is_needless(number)
+            )
         if lost:
             return None
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -182,30 +167,34 @@ class OneSidedCalls:
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
-    def _is_lost_gradient(self, number: int, key: EntryKey, formulas: OtherFormulas) -> bool:
+    def _is_lost_gradient(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
         side = self.table.entries[number].target is None
         stems, calls = self._paired_calls[side]
-        if in_phase(self.table.entries[number].name, Phase.FORWARD.value) in formulas.calls[side]:
+        if in_phase(self.table.entries[number].name, Phase.FORWARD.value) in excused.formulas.calls[side]:
             return False
         return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
 
-    def _dies_out(self, number: int, key: EntryKey, differences: HarmlessDifferences) -> bool:
+    def _dies_out(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether a lost gradient is one inside a module whose own gradients agree."""
         pair = self.table.entries[number]
         name, construct = pair.name, (self.dumps.target if pair.golden is None else self.dumps.golden).construct
         if is_module(key):
             name = parent_of(construct, in_phase(name, Phase.FORWARD.value)) or ""
-        return key.phase == Phase.BACKWARD.value and differences.is_in_closed_module(number, name, construct)
+        return key.phase == Phase.BACKWARD.value and excused.differences.is_in_closed_module(number, name, construct)
 
     def _is_lost_call(self, number: int, key: EntryKey) -> bool:
         """Return whether a forward call is a result by itself: a weight update, a collective or a module, of which
         nothing else is recorded."""
         side = self.table.entries[number].target is None
         if key.parent == OPTIMIZER:
+            if self.table.updated:
+                return False
             return not self._updates[not side] or self._updates_otherwise
         if key.stem.startswith(_COLLECTIVES):
             return number > self._last_pair
+        if key.name in self._validating[side]:
+            return False
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
         flow = self._flows[side]
@@ -228,7 +217,7 @@ class OneSidedCalls:
     def _is_other_state(self, number: int, key: EntryKey) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
         side calls the same function, but never with these values."""
-        if key.parent or not _is_in_place(key):
+        if key.parent or not works_in_place(key.stem):
             return False
         others = self._state[key.stem][self.table.entries[number].target is not None]
         return bool(others) and not self._are_among(number, others)
@@ -239,7 +228,7 @@ class OneSidedCalls:
         calls: dict[str, list[int]] = {}
         for number in self.alone:
             key = self.table.keys[number]
-            if key.phase == Phase.FORWARD.value and not key.parent and _is_in_place(key):
+            if key.phase == Phase.FORWARD.value and not key.parent and works_in_place(key.stem):
                 calls.setdefault(key.stem, []).append(number)
         return {stem: self._by_size(numbers) for stem, numbers in calls.items()}
 
@@ -290,6 +279,14 @@ class OneSidedCalls:
         )
 
     @cached_property
+    def _validating(self) -> tuple[frozenset[str], frozenset[str]]:
+        """By side the calls of modules in passes of evaluation that the other side does not make."""
+        dumps = self.dumps.target, self.dumps.golden
+        keys = [entry_keys(dump.data, dump.construct) for dump in dumps]
+        modes = [CallModes(own, dump.data, dump.construct) for own, dump in zip(keys, dumps, strict=True)]
+        return validates(keys[0], modes[0], modes[1]), validates(keys[1], modes[1], modes[0])
+
+    @cached_property
     def _gap(self) -> list[int]:
         """By entry the number of calls of both sides before it."""
         paired = [pair.of_both for pair in self.table.entries]
@@ -334,16 +331,6 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
-
-
-def _first_of(differences: HarmlessDifferences, harmless: Set[int]) -> int:
-    """Return the first entry of both sides that differs with consequence, -1 where none does."""
-    return next((number for number in differences.differing if number not in harmless), -1)
-
-
-def _is_in_place(key: EntryKey) -> bool:
-    operator = key.stem.rpartition(".")[2]
-    return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
 
 
 def _tensors(table: LeafTable, entry: int) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, ClassVar, Literal
 
+from msprobe.compare.records.call_source import NO_SOURCE, PairSource
 from msprobe.compare.records.entries import sided_name
+from msprobe.compare.records.source_lines import from_source
 
 VerdictText = Literal["same", "incomplete", "diverged", "not_comparable"]
 KindText = Literal[
@@ -125,6 +127,14 @@ class FirstDivergence:
         if None in (self.target, self.golden):
             return f"only in the {having}"
         return f"no {'gradient' if (self.slot or '').startswith('parameters_grad') else 'value'} in the {lacking}"
+
+
+def set_place(description: FirstDivergence, source: PairSource) -> None:
+    """Fill in where both runs make the call: the stacks, the lines, and the module of the golden run."""
+    golden = source.golden or NO_SOURCE
+    description.stack, description.source = from_source(source.own.stack), source.own.source
+    description.golden_stack, description.golden_source = from_source(golden.stack), golden.source
+    description.golden_module = golden.module
 
 
 @dataclass(frozen=True, slots=True)

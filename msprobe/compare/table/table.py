@@ -110,13 +110,16 @@ class LeafTable:
     What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
     ``recorded_otherwise`` says of rows what that tool records differently.
     ``joined`` has the names of all parts of each entry that stands for a fused layer, ``in_pieces`` the rows of calls
-    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason
-    why layers were not joined.
+    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each
+    reason why layers were not joined.
     ``partial`` says which tensors are compared in part, None where the user chose none.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
     side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
     ``ended_kinds`` the kinds of rows that its side lacks.
+
+    ``updated`` names by row the parameter of which the row has the value after a step, where each side has an optimizer
+    of its own.
 
     What the verdicts add: ``origin`` says where the first difference arises, if in calls of one side alone;
     ``harmless`` are the entries of both sides that differ without consequence.
@@ -152,6 +155,7 @@ class LeafTable:
     unrecorded: Mapping[int, str] = field(default_factory=dict)
     ended_from: int | None = None
     ended_kinds: tuple[int, ...] = ()
+    updated: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None
     harmless: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msprobe import __version__
-from msprobe.compare.order_sensitivity import AS_FAR, WHY
+from msprobe.compare.agreement import AS_FAR, WHY
 from msprobe.compare.records.source_lines import frame_of, source_frame
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException, error_text

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.differences.cancelled import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.order_sensitivity import is_order_blind
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES

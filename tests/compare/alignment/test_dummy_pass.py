@@ -66,7 +66,9 @@ def test_the_others_agree(recordings: Recordings, extra: Batch, at: int, way: st
         alone = sorted((counts.target_only, counts.golden_only))
         assert (counts.error, counts.warning, alone[0]) == (0, 0, 0), sides
         assert 0 < alone[1] <= counts.passed / 2 + 1
-        assert summary.verdict == ("same" if level == "L1" else "diverged"), "a module more is a result more"
+        validates = extra is EVALUATION and way != "inferred"
+        harmless = level == "L1" or validates
+        assert summary.verdict == ("same" if harmless else "diverged"), "a module more is a result more"
 
 
 def test_without_modules_functions_of_another_program_are_told(recordings: Recordings) -> None:

@@ -99,4 +99,4 @@ def once(model: nn.Linear, kept: torch.Tensor) -> None:
 def test_a_line_that_runs_another_number_of_times_is_other_code(tmp_path: Path) -> None:
     result = compared(tmp_path, twice, once)
     assert result.verdict == "same"
-    assert any("code differs" in note for note in result.outcomes[0].notes)
+    assert any("code differs" in note for note in result.outcomes[0].harmless)

@@ -148,3 +148,29 @@ def test_an_argument_may_make_up_for_other_tensors(tmp_path: Path) -> None:
 
     assert first_divergence(compared(tmp_path / "both", run(2.0, 1.0), run(4.0, 0.5))) is None
     assert first_divergence(compared(tmp_path / "one", run(4.0, 1.0), run(4.0, 0.5))) is not None
+
+
+MASKS: dict[str, Any] = {
+    "truth values": {"dtype": "torch.bool", "Max": True, "Min": False, "Mean": None, "Norm": None},
+    "numbers": {"Max": 0.0, "Min": -65504.0, "Mean": -9000.0, "Norm": 3e5},
+    "none": None,
+}
+
+
+def masked(form: str, result: float = 3.0, weight: float = 5.0) -> dict[str, Any]:
+    mask = MASKS[form]
+    given = None if mask is None else tensor(requires_grad=False) | mask
+    return {
+        BLOCK: module([tensor(1.0), given], [tensor(result)], weight=tensor(2.0)),
+        BLOCK.replace("forward", "backward"): gradient([tensor(1.0)], [tensor(weight)]),
+        BLOCK.replace("forward", "parameters_grad"): {"weight": [tensor(weight)]},
+    }
+
+
+@pytest.mark.parametrize(("form", "other"), [("truth values", "numbers"), ("numbers", "none"), ("none", "numbers")])
+def test_a_mask_in_another_form_is_judged_by_what_its_module_returns(tmp_path: Path, form: str, other: str) -> None:
+    assert first_divergence(compared(tmp_path / "same", masked(form), masked(other))) is None
+    wrong = first_divergence(compared(tmp_path / "wrong", masked(form, result=3.1), masked(other)))
+    assert wrong is not None and wrong.description.target == BLOCK
+    later = first_divergence(compared(tmp_path / "later", masked(form, weight=5.1), masked(other)))
+    assert later is not None and later.description.target == BLOCK.replace("forward", "backward")

@@ -49,3 +49,25 @@ def test_inputs_that_agree_in_blind_statistics_may_not_agree(tmp_path: Path) -> 
 @pytest.mark.parametrize("leaf", [tensor(shape=(1,)), tensor(md5="00000000")])
 def test_where_order_means_nothing_it_is_not_mentioned(leaf: Entry, tmp_path: Path) -> None:
     assert WORDS not in summary_text(msprobe.compare(run(tmp_path / "t", leaf), run(tmp_path / "g", leaf)).summary)
+
+
+SURE = "its inputs agree"
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "apart", "words"),
+    [
+        ("Torch.topk", "float32", 1e-7, "it chooses between values"),
+        ("Functional.softmax", "bfloat16", 2e-3, "an earlier call may have made a part of it"),
+        ("Functional.softmax", "float32", 1e-7, SURE),
+        ("Torch.topk", "float32", 0.0, SURE),
+        ("Functional.gelu", "bfloat16", 0.0, SURE),
+    ],
+)
+def test_rounding_of_the_inputs_is_said(tmp_path: Path, function: str, dtype: str, apart: float, words: str) -> None:
+    for side, factor, result in (("t", 1.0 + apart, 3.0), ("g", 1.0, 2.0)):
+        own = call([tensor(factor, dtype=dtype)], [tensor(result, dtype=dtype)])
+        write(tmp_path / side, {f"{function}.0.forward": own})
+    found = msprobe.compare(tmp_path / "t", tmp_path / "g").summary.first_divergence
+    assert found is not None and words in found.reason
+    assert (words == SURE) == (f"; {SURE}, as far as these statistics tell" in found.reason)

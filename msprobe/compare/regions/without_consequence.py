@@ -1,0 +1,92 @@
+"""The entries of both sides that differ without consequence, by all that can excuse a difference.
+
+A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
+(``regions.other_formulas``) and gradients that train nothing (``regions.needless_gradients``) are warnings. Tensors of
+another layout are judged first: those that turn out to be a difference must not be excused as something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
+
+from msprobe.compare.exemptions.protocol import ComparedDumps
+from msprobe.compare.regions.harmless import HarmlessDifferences
+from msprobe.compare.regions.needless_gradients import NeedlessGradients
+from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
+from msprobe.compare.regions.other_formulas import OtherFormulas
+from msprobe.compare.table.table import LeafTable
+from msprobe.numerics.verdict import Judged, Measured
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutConsequence:
+    """What differs without consequence, by the rule that says so.
+
+    Attributes:
+        differences: differences that do not leave their module.
+        formulas: formulas that are written otherwise.
+        needless: gradients that train nothing.
+        entries: the entries of both sides that one of them excuses; none in two different programs.
+    """
+
+    differences: HarmlessDifferences
+    formulas: OtherFormulas
+    needless: NeedlessGradients
+    entries: frozenset[int]
+
+    @property
+    def first_other(self) -> int:
+        """The first entry of both sides that differs with consequence, -1 where none does."""
+        return next((number for number in self.differences.differing if number not in self.entries), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsequenceRules:
+    """Finds what differs without consequence.
+
+    Attributes:
+        table: both dumps.
+        dumps: the dumps that it was made of.
+        alone: the entries of one side that nothing excuses.
+    """
+
+    table: LeafTable
+    dumps: ComparedDumps
+    alone: Set[int]
+
+    def apply(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
+    ) -> WithoutConsequence:
+        """Return what differs without consequence; tensors of another layout that are a difference after all become one
+        in ``judged``. ``again`` as in ``HarmlessDifferences``."""
+        layouts = has_other_layouts(judged)
+        if layouts:
+            restore_unshown(self.table, judged)
+        result = self.of(measured, judged, again)
+        if layouts and result.first_other >= 0 and restore_origins(self.table, judged, result.first_other):
+            return self.of(measured, judged, again)
+        return result
+
+    def of(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
+    ) -> WithoutConsequence:
+        """Return what differs without consequence by these verdicts."""
+        differences = self._differences(measured, judged, again)
+        needless = NeedlessGradients(self.table, (self.dumps.target, self.dumps.golden), measured.role, judged.kind)
+        if self.table.loose:
+            formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
+            return WithoutConsequence(differences, formulas, needless, frozenset())
+        harmless = differences.entries | needless.among(differences.differing)
+        rest = [number for number in differences.differing if number not in harmless]
+        formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
+        return WithoutConsequence(differences, formulas, needless, harmless | formulas.entries)
+
+    def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
+        """Return verdicts by which an origin is looked for: what a module gets in another form is no difference."""
+        return replace(judged, kind=self._differences(measured, judged).kinds_of_consequence())
+
+    def _differences(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
+    ) -> HarmlessDifferences:
+        return HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)

@@ -1,0 +1,40 @@
+"""Sums of tensors that cancel are nothing but rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msprobe
+from tests.compare.dumps import call, tensor, write
+
+SUM = "Tensor.__sub__.0.forward"
+
+
+def verdict(folder: Path, target: list[Any], golden: list[Any], function: str = SUM) -> tuple[str, str | None]:
+    """Compare a call with these tensors: both operands and the result."""
+    for side, values in (("t", target), ("g", golden)):
+        write(folder / side, {function: call([tensor(value) for value in values[:2]], [tensor(values[2])])})
+    summary = msprobe.compare(folder / "t", folder / "g").summary
+    return summary.verdict, summary.first_divergence and summary.first_divergence.target
+
+
+@pytest.mark.parametrize("function", [SUM, "Torch.sub.0.forward", "Tensor.add_.0.forward"])
+def test_what_is_left_of_two_equal_values_is_rounding(tmp_path: Path, function: str) -> None:
+    assert verdict(tmp_path, [1.0 + 1e-7, 1.0, 1e-7], [1.0, 1.0, 3e-8], function) == ("same", None)
+    assert verdict(tmp_path / "zero", [1.0 + 1e-7, 1.0, 1e-7], [1.0, 1.0, 0.0], function) == ("same", None)
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "function"),
+    [
+        ([1.0, 1.0, 1e-7], [1.0, 1.0, 3e-8], SUM),  # of the same operands
+        ([1.0 + 1e-7, 1.0, 1e-3], [1.0, 1.0, 3e-8], SUM),  # more than the rounding of the operands
+        ([1.0 + 1e-7, 1.0, 0.5], [1.0, 1.0, 0.6], SUM),  # nothing cancels
+        ([1.0 + 1e-7, 1.0, 1e-7], [1.0, 1.0, 3e-8], "Tensor.__mul__.0.forward"),
+    ],
+)
+def test_a_wrong_difference_is_named(tmp_path: Path, target: list[Any], golden: list[Any], function: str) -> None:
+    assert verdict(tmp_path, target, golden, function) == ("diverged", function)
