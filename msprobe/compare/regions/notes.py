@@ -26,7 +26,7 @@ def other_code_notes(table: LeafTable, target: Dump, golden: Dump) -> list[str]:
 
 
 def harmless_notes(table: LeafTable) -> list[str]:
-    """Return a sentence about the calls of both sides that differ in a module or a formula from which no difference comes."""
+    """Return a sentence about the calls of both sides that differ, and of which no difference goes on."""
     if not table.harmless:
         return []
     first = table.entries[min(table.harmless)].name
