@@ -109,6 +109,12 @@ def test_numbers_of_two_types_show_their_values(tmp_path: Path) -> None:
     assert "1.5 in the target, 1 in the golden run" in first(tmp_path / "t", tmp_path / "g").reason
 
 
+def test_a_whole_number_of_two_types_is_one_number(tmp_path: Path) -> None:
+    for name, value in (("t", 2.0), ("g", 2)):
+        write(tmp_path / name, {RELU: call([tensor(), number(value)], [tensor()])})
+    assert msprobe.compare(tmp_path / "t", tmp_path / "g").summary.verdict == "same"
+
+
 def test_values_that_look_alike_show_their_types(tmp_path: Path) -> None:
     for name, value in (("t", "1"), ("g", 1)):
         write(tmp_path / name, {RELU: call([tensor(), number(value)], [tensor()])})

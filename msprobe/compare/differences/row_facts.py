@@ -297,11 +297,17 @@ def argument_differs(target: Any, golden: Any, *, exact: bool = False) -> bool:
         if _is_same_dtype(target.get("value"), golden.get("value")):
             return False
         if target.get("type") != golden.get("type"):
-            return True
+            return not _is_same_number(target, golden)
         left = {key: value for key, value in target.items() if key not in _IGNORED}
         right = {key: value for key, value in golden.items() if key not in _IGNORED}
         return left.keys() != right.keys() or any(_value_differs(left[key], right[key], exact) for key in left)
     return _value_differs(target, golden, exact)
+
+
+def _is_same_number(target: dict[str, Any], golden: dict[str, Any]) -> bool:
+    """Return whether two arguments are one number, an integer on one side alone: 2 and 2.0."""
+    numbers = target.get("value"), golden.get("value")
+    return {target.get("type"), golden.get("type")} == {"int", "float"} and numbers[0] == numbers[1]
 
 
 def _value_differs(left: Any, right: Any, exact: bool) -> bool:

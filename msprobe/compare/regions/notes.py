@@ -26,13 +26,13 @@ def other_code_notes(table: LeafTable, target: Dump, golden: Dump) -> list[str]:
 
 
 def harmless_notes(table: LeafTable) -> list[str]:
-    """Return a sentence about the calls of both sides that differ in a module from which no difference comes."""
+    """Return a sentence about the calls of both sides that differ, and of which no difference goes on."""
     if not table.harmless:
         return []
     first = table.entries[min(table.harmless)].name
     return [
-        f"{len(table.harmless)} calls differ without consequence: the results and gradients of the modules around them "
-        f"agree (first: {first})"
+        f"{len(table.harmless)} calls differ without consequence: what leaves the modules or the formulas around them "
+        f"agrees (first: {first})"
     ]
 
 
