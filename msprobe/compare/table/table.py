@@ -110,8 +110,8 @@ class LeafTable:
     What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
     ``recorded_otherwise`` says of rows what that tool records differently.
     ``joined`` has the names of all parts of each entry that stands for a fused layer, ``in_pieces`` the rows of calls
-    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason
-    why layers were not joined.
+    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each
+    reason why layers were not joined.
     ``partial`` says which tensors are compared in part, None where the user chose none.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
