@@ -60,6 +60,9 @@ class CallsInPieces(Exemption):
         calls = zip(table.entries, table.keys, strict=True)
         if all(pair.of_both or key.phase != _FORWARD for pair, key in calls):
             return table
+        # Where all pairs have one size, no call is a piece of another one: nearly all pairs of dumps end here.
+        if all(element_count(target) == element_count(golden) for target, golden in table.float_pairs.kind_samples):
+            return table
         groups = list(_Grouping(table, dumps).groups())
         wholes = _Wholes(table)
         for group in groups:

@@ -10,7 +10,7 @@ length 1 alone (the kernel of a one-dimensional convolution) are no other layout
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msprobe.compare.exemptions.protocol import Exemption
@@ -20,7 +20,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import LARGEST
-from msprobe.numerics.verdict import Ints, RowKind
+from msprobe.numerics.verdict import Bools, Ints, Measured, RowKind, beyond_rounding
 
 
 class Layouts(Exemption):
@@ -36,6 +36,18 @@ class Layouts(Exemption):
             if math.prod(target) == math.prod(golden) and (table.loose or _values_decide(table, row)):
                 kinds[row] = same if _same_dtype(table, row) else RowKind.DTYPE
 
+    def rows_without_effect(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+        """Return the arguments that name other axes of a tensor of another layout, in calls whose results agree."""
+        arguments = (measured.kind == RowKind.ARGUMENT).nonzero()[0]
+        if table.loose or not arguments.size or not (measured.kind == RowKind.OTHER_LAYOUT).any():
+            return ()
+        beyond = beyond_rounding(measured)
+        return [
+            row
+            for row, entry in zip(arguments.tolist(), table.entry_of_row()[arguments].tolist(), strict=True)
+            if _names_axes(table, row) and _agrees_in_another_layout(table, measured, entry, beyond)
+        ]
+
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence about the tensors of another layout, if there are any."""
         rows = list(_other_layouts(table)) if table.loose and not table.checksums else []
@@ -49,6 +61,24 @@ class Layouts(Exemption):
             f"layout differs: {len(rows)} tensors have another shape of the same size, first {name} ({target} in the "
             f"target, {golden} in the golden run); their values were compared without regard to their order"
         ]
+
+
+def _names_axes(table: LeafTable, row: int) -> bool:
+    """Return whether an argument of both sides is an integer, or several."""
+    sides = table.target[row], table.golden[row]
+    values = [leaf.raw.get("value") if leaf is not None and isinstance(leaf.raw, dict) else None for leaf in sides]
+    return all(
+        values and all(type(value) is int for value in values)
+        for values in (value if isinstance(value, list) else [value] for value in values)
+    )
+
+
+def _agrees_in_another_layout(table: LeafTable, measured: Measured, entry: int, beyond: Bools) -> bool:
+    """Return whether the first tensor that a call gets has another layout, and nothing but arguments differs."""
+    rows = table.rows_of(entry)
+    first = next((row for row in rows if is_tensor(getattr(table.target[row], "raw", None))), rows.start)
+    differs = (row for row in rows if beyond[row] or measured.kind[row] > RowKind.ARGUMENT)
+    return bool(measured.kind[first] == RowKind.OTHER_LAYOUT) and not any(differs)
 
 
 def _values_decide(table: LeafTable, row: int) -> bool:

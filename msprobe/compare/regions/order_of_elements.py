@@ -5,8 +5,8 @@ that no order changes. A tensor that was cut up in the wrong order has these sta
 difference after all
 
 - where nothing that both sides compare later has the same shape on both sides: nothing shows the order;
-- where the first wrong value has the same elements in another order, or another number of elements made of such a
-  tensor: the calls of another layout by which it came about are where that arises.
+- where the first wrong value has the same elements in another order, or a function makes something else, or another
+  number of elements, of such a tensor: the calls of another layout by which it came about are where that arises.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
@@ -70,13 +71,19 @@ def _wrong_order(table: LeafTable, judged: Judged, entry: int) -> Iterator[int]:
     """Yield the rows of an entry that have the same elements in another order, or in another shape where that makes
     results of other sizes."""
     rows = table.rows_of(entry)
-    sizes = any(judged.kind[row] == RowKind.SHAPE for row in rows)
+    by_order = any(judged.kind[row] == RowKind.SHAPE for row in rows) or _depends_on_order(table, judged, entry)
     for row in rows:
         if judged.kind[row] == RowKind.OTHER_LAYOUT:
-            if sizes:
+            if by_order:
                 yield row
         elif judged.kind[row] == RowKind.VALUE and _has_same_elements(table, row):
             yield row
+
+
+def _depends_on_order(table: LeafTable, judged: Judged, entry: int) -> bool:
+    """Return whether a function makes something else of the same elements and arguments on both sides."""
+    differing = [row for row in table.rows_of(entry) if judged.kind[row] > RowKind.UNCHECKED]
+    return not is_module(table.keys[entry]) and all(_slot(table, row) == OUTPUT for row in differing)
 
 
 def _has_same_elements(table: LeafTable, row: int) -> bool:

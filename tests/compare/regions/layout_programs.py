@@ -154,7 +154,43 @@ class Image(Block):
         return self.line(x)  # wrong
 
 
-BLOCKS = {one.__name__: one for one in (Chunked, Reversed, Experts, Pointwise, Halves, Flattened, Heads, Image)}
+class Pooled(Block):
+    """A pool over positions with channels first, or with channels last: the axes have other numbers."""
+
+    def __init__(self, other: bool, wrong: bool) -> None:
+        super().__init__(other, wrong)
+        self.line = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.other:
+            x = torch.relu(x.transpose(1, 2))
+            shares = torch.softmax(x, 1 if self.wrong else 2)  # wrong
+            pooled = (x * shares).sum(dim=2)
+        else:
+            x = torch.relu(x)
+            shares = torch.softmax(x, 2 if self.wrong else 1)  # wrong
+            pooled = (x * shares).sum(dim=1)
+        return self.line(pooled)
+
+
+class Turned(Block):
+    """Attention over positions. A fault gives it rows and positions exchanged; the other way writes it in one line."""
+
+    def __init__(self, other: bool, wrong: bool) -> None:
+        super().__init__(other, wrong)
+        self.line = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.transpose(0, 1) if self.wrong else x
+        rows = self.line(x)  # wrong
+        mixed = torch.bmm(torch.softmax(torch.bmm(rows, rows.transpose(1, 2)), -1), rows)
+        return mixed.transpose(0, 1) if self.wrong else mixed
+
+
+BLOCKS = {
+    one.__name__: one
+    for one in (Chunked, Reversed, Experts, Pointwise, Halves, Flattened, Heads, Image, Pooled, Turned)
+}
 
 
 class Model(nn.Module):

@@ -35,7 +35,7 @@ def test_a_fault_beside_it_is_named_in_its_module(recordings: Recordings, block:
         assert result.summary.first_divergence.module.startswith("block")
 
 
-@pytest.mark.parametrize("block", ["Chunked", "Halves", "Flattened"])
+@pytest.mark.parametrize("block", ["Chunked", "Halves", "Flattened", "Turned"])
 @pytest.mark.parametrize("other", [False, True])
 def test_the_line_of_such_a_fault_is_named(recordings: Recordings, block: str, other: bool) -> None:
     wrong, right = recordings(record, block, other, True), recordings(record, block, not other, False)
