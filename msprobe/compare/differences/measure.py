@@ -179,7 +179,7 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
             if measured.kind[row] <= RowKind.UNCHECKED:
                 measured.kind[row] = RowKind.UNCHECKED
             continue
-        if difference.calibrated and measured.kind[row] == RowKind.SHAPE:
+        if difference.calibrated and measured.kind[row] in (RowKind.SHAPE, RowKind.OTHER_LAYOUT):
             measured.kind[row] = RowKind.NONE  # the products have one shape
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}
