@@ -122,7 +122,7 @@ def test_a_call_that_could_have_been_recorded_is_not_excused(
 def test_a_module_that_both_levels_record_is_missing(tmp_path: Path) -> None:
     layer = {FC: module([tensor()], [tensor()])}
     target = at_level(tmp_path / "target", layer, "L0")
-    more = {"Module.gate.Linear.forward.0": module([tensor()], [tensor()]), ADD: call([tensor()], [tensor()])}
+    more = {"Module.gate.Linear.forward.0": module([tensor()], [tensor(2.0)]), ADD: call([tensor()], [tensor()])}
     summary = compare(target, at_level(tmp_path / "golden", layer | more, "mix")).summary
     assert summary.first_divergence is not None
     assert summary.first_divergence.golden == "Module.gate.Linear.forward.0"
