@@ -45,7 +45,8 @@ class Layouts(Exemption):
         return [
             row
             for row, entry in zip(arguments.tolist(), table.entry_of_row()[arguments].tolist(), strict=True)
-            if _names_axes(table, row) and _agrees_in_another_layout(table, measured, entry, beyond)
+            if _agrees_in_another_layout(table, measured, entry, beyond)
+            and (_names_axes(table, row) or _keeps_axes(table, measured, entry))
         ]
 
     def notes(self, table: LeafTable) -> list[str]:
@@ -73,12 +74,23 @@ def _names_axes(table: LeafTable, row: int) -> bool:
     )
 
 
+def _keeps_axes(table: LeafTable, measured: Measured, entry: int) -> bool:
+    """Return whether the results of a call have the same axes but for those of length 1 (``keepdim``)."""
+    layouts = [row for row in table.rows_of(entry) if measured.kind[row] == RowKind.OTHER_LAYOUT]
+    return all(_long_axes(target) == _long_axes(golden) for target, golden in (_shapes(table, row) for row in layouts))
+
+
 def _agrees_in_another_layout(table: LeafTable, measured: Measured, entry: int, beyond: Bools) -> bool:
-    """Return whether the first tensor that a call gets has another layout, and nothing but arguments differs."""
+    """Return whether the first tensor that a call gets or returns has another layout, and nothing but arguments
+    differs."""
     rows = table.rows_of(entry)
-    first = next((row for row in rows if is_tensor(getattr(table.target[row], "raw", None))), rows.start)
+    firsts: dict[str, int] = {}
+    for row in rows:
+        leaf = table.target[row]
+        if leaf is not None and is_tensor(leaf.raw):
+            firsts.setdefault(leaf.slot, row)
     differs = (row for row in rows if beyond[row] or measured.kind[row] > RowKind.ARGUMENT)
-    return bool(measured.kind[first] == RowKind.OTHER_LAYOUT) and not any(differs)
+    return any(measured.kind[row] == RowKind.OTHER_LAYOUT for row in firsts.values()) and not any(differs)
 
 
 def _values_decide(table: LeafTable, row: int) -> bool:

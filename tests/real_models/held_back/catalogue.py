@@ -21,6 +21,12 @@ def _both(fault: str, change: str) -> Case:
     return combined(SINGLE[fault], change, *(changes[change] if change in changes else TRAINING[change]))
 
 
+def _wrapped(fault: str) -> Case:
+    """Return a fault in a model with a wrapper around it: its modules are named as the wrapped side has them."""
+    case = _both(fault, "wrapped-model")
+    return replace(case, modules=tuple(f"module.{name}" for name in case.modules))
+
+
 COMBINED = [
     _both("qwen3_moe/normalised-over-tokens", "out-of-place-sum"),
     _both("qwen3_moe/rotation-interleaved", "own-clip"),
@@ -40,7 +46,7 @@ COMBINED = [
     _both("opt/norm-after", "checkpointing"),
     _both("bloom/scale", "torch-gelu"),
     _both("dit/wrong-gate", "modulated-by-addcmul"),
-    _both("dit/time-scale", "wrapped-model"),
+    _wrapped("dit/time-scale"),
     _both("gnn/normalised-by-source", "scatter-for-index"),
     _both("vae/deviation", "own-cross-entropy"),
     _both("policy/entropy-sign", "own-log-softmax"),
