@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,14 @@ _REASON = 200
 """Characters of an answer that are kept as a reason."""
 
 
-def evaluate(cases: Sequence[Case], cache: Path, jobs: int = 1) -> list[Answer]:
-    """Return the answers to ``cases``, in their order; recordings are made where they are missing."""
+def evaluate(cases: Sequence[Case], cache: Path, jobs: int = 1) -> Iterator[Answer]:
+    """Yield the answers to ``cases``, in their order; recordings are made where they are missing."""
     record_missing([run for case in cases for run in (case.golden, case.target)], cache)
     if jobs == 1:
-        return [judge(case, cache) for case in cases]
+        yield from (judge(case, cache) for case in cases)
+        return
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(partial(judge, cache=cache), cases))
+        yield from pool.map(partial(judge, cache=cache), cases)
 
 
 def totals(answers: Sequence[Answer]) -> str:
@@ -71,8 +72,9 @@ def main() -> int:
     parser.add_argument("--text", action="store_true", help="with what the terminal shows")
     options = parser.parse_args()
     cases = [case for case in CASES if re.search(options.only, case.name)]
-    answers = evaluate(cases, options.cache.resolve(), options.jobs)
-    for answer, case in zip(answers, cases, strict=True):
+    answers = []
+    for answer, case in zip(evaluate(cases, options.cache.resolve(), options.jobs), cases, strict=True):
+        answers.append(answer)
         if not (options.wrong and answer.right):
             _print(answer, case, options.text)
     print(totals(answers))
@@ -96,7 +98,7 @@ def write_gaps(answers: Sequence[Answer]) -> None:
 def _print(answer: Answer, case: Case, text: bool) -> None:
     mark = "ok   " if answer.right else "WRONG"
     module, line = ("ok" if right else "--" for right in (answer.module, answer.line))
-    print(f"{mark} {answer.name:48} {answer.verdict:14} module {module} line {line}  {answer.said}")
+    print(f"{mark} {answer.name:48} {answer.verdict:14} module {module} line {line}  {answer.said}", flush=True)
     if not answer.right and case.fault is not None:
         places = ", ".join(f"{file}:{line}" for file, line in sorted(case.right_lines()))
         print(f"      expected {case.fault.module or 'no module'} or {places}")

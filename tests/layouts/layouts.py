@@ -1,8 +1,8 @@
 """The layouts in which the model of ``programs`` is trained.
 
 ``LAYOUTS`` has each layout by its name. Ranks count tensor parallelism first, then context, expert and data
-parallelism, then pipeline stages, as in Megatron. Every layout starts with the same parameters and trains the same samples, so all
-layouts of one model (``Layout.model``) compute the same.
+parallelism, then pipeline stages, as in Megatron. Every layout starts with the same parameters and trains the same
+samples, so all layouts of one model (``Layout.model``) compute the same.
 """
 
 from __future__ import annotations
