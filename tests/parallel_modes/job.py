@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +17,41 @@ import torch.distributed as dist
 
 from msprobe.pytorch import PrecisionDebugger
 from tests.leftovers import leave_something_everywhere
-from tests.parallel_modes.modes import FAULTS, MODES, PROGRAMS, Mode
+from tests.parallel_modes.modes import FAULTS, MODES, PROGRAMS, Fault, Mode
 
 
-def written(folder: Path, mode: Mode, variant: str, rank: int) -> Path:
-    """Write the program that a rank runs; return its path."""
-    fault = FAULTS.get(f"{mode.name}-{variant}")
-    texts = {name: (PROGRAMS / f"{name}.py").read_text() for name in ("layers", mode.program)}
+def write_program(folder: Path, program: Iterable[Path], fault: Fault | None, rank: int) -> None:
+    """Write the files of the program that a rank runs, with the fault where it has one."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in program}
     if fault is not None and (not fault.ranks or rank in fault.ranks):
         edited = {name: fault.edited(text) for name, text in texts.items()}
         assert edited != texts, fault.id
         texts = edited
     folder.mkdir(parents=True)
     for name, text in texts.items():
-        (folder / f"{name}.py").write_text(text)
-    return folder / f"{mode.program}.py"
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def run_program(main: Path, arguments: Sequence[object], dump: Path, level: str, task: str) -> Any:
+    """Return what ``train`` of a program returns; it is given ``arguments`` and a debugger that writes to ``dump``."""
+    for path in main.parent.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+    sys.path.insert(0, str(main.parent))
+    PrecisionDebugger._instance = None
+    debugger: Any = PrecisionDebugger({"dump_path": str(dump), "level": level, "task": task})
+    try:
+        return runpy.run_path(str(main))["train"](*arguments, debugger)
+    finally:
+        sys.path.remove(str(main.parent))
 
 
 def record(folder: Path, mode: Mode, variant: str, rank: int, level: str, task: str) -> None:
-    program = written(folder / variant / f"program{rank}", mode, variant, rank)
-    sys.modules.pop("layers", None)
-    sys.path.insert(0, str(program.parent))
-    PrecisionDebugger._instance = None
-    debugger: Any = PrecisionDebugger({"dump_path": str(folder / variant / "dump"), "level": level, "task": task})
+    program = folder / variant / f"program{rank}"
+    files = [PROGRAMS / f"{name}.py" for name in ("layers", mode.program)]
+    write_program(program, files, FAULTS.get(f"{mode.name}-{variant}"), rank)
     torch.manual_seed(rank)
-    try:
-        runpy.run_path(str(program))["train"](mode.kind, rank, mode.size, debugger)
-    finally:
-        sys.path.remove(str(program.parent))
+    arguments = (mode.kind, rank, mode.size)
+    run_program(program / f"{mode.program}.py", arguments, folder / variant / "dump", level, task)
 
 
 def main(rank: int, folder: Path, name: str, *variants: str) -> None:

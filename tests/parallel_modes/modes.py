@@ -32,9 +32,10 @@ class Fault:
         old: the text that is replaced, in one line; it occurs once in ``layers.py`` or in the program.
         new: what it is replaced with.
         module: a part of the module that has to be named; "" for code outside of modules.
-        at: a text in the line that has to be named, where the edit runs no operation that is recorded.
+        at: texts in the lines of which one has to be named, where the edit runs no operation that is recorded.
         ranks: the processes that run the edited program; all where it is empty.
         entry: a part of the name of the entry that has to be named.
+        origin: where such a fault was seen, such as a number in a tracker.
     """
 
     mode: str
@@ -42,9 +43,10 @@ class Fault:
     old: str
     new: str
     module: str = ""
-    at: str = ""
+    at: tuple[str, ...] = ()
     ranks: tuple[int, ...] = (1,)
     entry: str = ""
+    origin: str = ""
 
     @property
     def id(self) -> str:
@@ -55,10 +57,9 @@ class Fault:
         assert text.count(self.old) <= 1, self.id
         return text.replace(self.old, self.new)
 
-    def line(self, text: str) -> int:
-        """Return the number of the line that has to be named, in the text with the fault."""
-        found = text.index(self.at or self.new)
-        return text.count("\n", 0, found) + 1
+    def lines(self, text: str) -> set[int]:
+        """Return the numbers of the lines of which one has to be named, in the text of a file with the fault."""
+        return {text.count("\n", 0, text.index(mark)) + 1 for mark in self.at or (self.new,) if mark in text}
 
 
 MODES = {
@@ -89,20 +90,24 @@ MODES = {
 }
 
 
-def _faults() -> list[Fault]:
-    """Return the faults of ``faults.txt``: in it a line names modes and fault, with what is to be named, before the two
-    lines of the edit."""
+def read_faults(path: Path, ranks: str = "1") -> dict[str, Fault]:
+    """Return the faults of a table by their ids.
+
+    In it a line names modes and fault, with what is to be named, before the two lines of the edit and, with ``@``,
+    those to be named instead. ``ranks`` are those of a fault that names none.
+    """
     found = []
-    for block in (Path(__file__).parent / "faults.txt").read_text(encoding="utf-8").strip().split("\n\n"):
-        head, old, new, *rest = block.splitlines()
+    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if not lines:
+            continue
+        head, old, new, *at = lines
         modes, name, *facts = head.split()
-        given: dict[str, Any] = dict(fact.split("=") for fact in facts)
-        if "ranks" in given:
-            given["ranks"] = tuple(int(rank) for rank in given["ranks"].split(",") if rank)
-        if rest:
-            given["at"] = rest[0][2:]
+        given: dict[str, Any] = {"ranks": ranks, **dict(fact.split("=") for fact in facts)}
+        given["ranks"] = tuple(int(rank) for rank in given["ranks"].split(",") if rank)
+        given["at"] = tuple(line[2:] for line in at)
         found += [Fault(mode, name, old[2:], new[2:], **given) for mode in modes.split(",")]
-    return found
+    return {fault.id: fault for fault in found}
 
 
-FAULTS = {fault.id: fault for fault in _faults()}
+FAULTS = read_faults(Path(__file__).parent / "faults.txt")
