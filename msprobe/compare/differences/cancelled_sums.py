@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe.compare.differences.row_facts import RowFacts
-from msprobe.compare.differences.statistics_arrays import largest_input
 from msprobe.compare.records.entries import function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
@@ -24,18 +23,15 @@ _SUMS = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 def scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
     """Return the size of the operands (a root mean square, in data units) for each numeric row of ``facts`` that is the
     cancelled result of a forward sum with operands that differ; 0 for other rows."""
-    result = np.zeros(len(facts.numeric))
     names = {stem: function_of(stem) in _SUMS for stem in {key.stem for key in table.keys}}
     if not any(names.values()):
-        return result
+        return np.zeros(len(facts.numeric))
     sums = np.array([names[key.stem] and key.phase == Phase.FORWARD.value for key in table.keys], np.bool_)
-    entries, roles = table.entry_of_row()[facts.numeric], facts.role[facts.numeric]
-    others = np.zeros(len(table.keys), np.bool_)
-    others[entries[(roles == Role.INPUT) & (facts.apart > 0.0).any(axis=1)]] = True
-    for position in (sums & others)[entries].nonzero()[0].tolist():
-        if roles[position] == Role.RESULT:
-            rms, _ = largest_input(table, int(entries[position]))
-            own = facts.size[position, 1] / np.sqrt(max(float(facts.numel[position]), 1.0))
-            if own < CANCELLED * rms:
-                result[position] = rms
-    return result
+    entries, inputs = table.entry_of_row()[facts.numeric], facts.role[facts.numeric] == Role.INPUT
+    differing = np.zeros(len(table.keys), np.bool_)
+    differing[entries[inputs & (facts.apart > 0.0).any(axis=1)]] = True
+    rms = facts.size[:, 1] / np.sqrt(np.maximum(facts.numel, 1.0))
+    operands = np.zeros(len(table.keys))
+    np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
+    is_result = (sums & differing)[entries] & (facts.role[facts.numeric] == Role.RESULT)
+    return np.where(is_result & (rms < CANCELLED * operands[entries]), operands[entries], 0.0)

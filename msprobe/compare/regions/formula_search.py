@@ -90,11 +90,17 @@ class FormulaSearch:
         self._formulas: list[Formula] = []
         self._taken_over: set[int] = set()
         self._lookups = 0
+        self._ended = False
 
     def run(self) -> list[Formula]:
-        """Return the formulas of which no wrong value goes on; some of their values may go nowhere."""
+        """Return the formulas of which no wrong value goes on; some of their values may go nowhere.
+
+        None begins after the first pair that differs and is no part of one: what differs there may follow from it.
+        """
         phases = phases_of(backward=self._forward is not None)
         for number, key in enumerate(self._table.keys):
+            if self._ended and not self._formulas:
+                break
             if key.phase not in phases or key.parent in OF_PARAMETERS or key.recompute:
                 continue
             if number in self._alone:
@@ -127,17 +133,24 @@ class FormulaSearch:
 
     def _follow_wrong(self, number: int) -> None:
         """Add a pair that differs to the formulas whose values it gets, or give them up where it is no part of one."""
-        belongs = self._may_belong(number)
-        formula = self._joined(self._use(number, (INPUT,) if belongs else (INPUT, OUTPUT)))
         for side in (0, 1):
             for _, raw in self._values(number, (OUTPUT,), side):
                 self._add_made(side, raw)
+        if self._ended and not self._has_live_value(number):
+            return
+        belongs = self._may_belong(number)
+        formula = self._joined(self._use(number, (INPUT,) if belongs else (INPUT, OUTPUT)))
         if not belongs:
             self._give_up(formula)
+            self._ended = True
             return
         if formula is None:
             formula = Formula(number)
             self._formulas.append(formula)
+        self._add_pair(formula, number)
+
+    def _add_pair(self, formula: Formula, number: int) -> None:
+        """Add a pair to a formula, with the values that it passes on, and what of it agrees."""
         formula.pairs.add(number)
         rows = self._table.rows_of(number)
         for row in filter(self._differs, rows):
@@ -267,6 +280,11 @@ class FormulaSearch:
                     found.append(self._live[value])
                     found[-1].unused.pop(value, None)
         return found
+
+    def _has_live_value(self, number: int) -> bool:
+        """Return whether an entry gets or returns a value of a formula."""
+        values = (_value(side, raw) for side in (0, 1) for _, raw in self._values(number, (INPUT, OUTPUT), side))
+        return any(value in self._live for value in values)
 
     def _joined(self, formulas: Iterable[Formula]) -> Formula | None:
         """Return one formula made of several; None where there are none."""
