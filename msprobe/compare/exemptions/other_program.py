@@ -378,7 +378,8 @@ def _operands(table: LeafTable) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     commutative: dict[str, bool] = {}
     starts, forward, targets, goldens = table.starts.tolist(), Phase.FORWARD.value, table.target, table.golden
-    for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
+    for number in _perhaps_differing(table):
+        pair, key = table.entries[number], table.keys[number]
         is_commutative = commutative.get(key.stem)
         if is_commutative is None:
             is_commutative = commutative[key.stem] = _is_commutative(key.stem, across=table.across)
@@ -389,6 +390,15 @@ def _operands(table: LeafTable) -> list[tuple[int, int]]:
         if len(operands) == 2:
             found.append((operands[0], operands[1]))
     return found
+
+
+def _perhaps_differing(table: LeafTable) -> list[int]:
+    """Return the entries without those whose statistics are all the same on both sides, as arrays tell."""
+    plain, unequal = table.float_pairs, np.ones(table.row_count, np.bool_)
+    unequal[plain.rows] = (plain.values[:, 0] != plain.values[:, 1]).any(axis=1)
+    differing = np.zeros(len(table.entries), np.bool_)
+    differing[table.entry_of_row()[unequal]] = True
+    return differing.nonzero()[0].tolist()  # type: ignore[no-any-return]
 
 
 def _perhaps_crosswise(table: LeafTable, operands: list[tuple[int, int]]) -> list[tuple[int, int]]:
