@@ -15,7 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import cast
 
-from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import any_checked, coverage_of
@@ -193,7 +192,11 @@ def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: 
 def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHistory) -> None:
     """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
-    divergence = first_divergence(comparison, later_step=history.agreed)
+    divergence = None
+    if comparison.row_levels.diverging.any():
+        from msprobe.analyze.first_divergence import first_divergence  # loaded where runs differ
+
+        divergence = first_divergence(comparison, later_step=history.agreed)
     history.agreed = divergence is None and history.accepted_spread == 0.0
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only

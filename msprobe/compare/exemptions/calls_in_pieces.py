@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.fused_layers import is_usable
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.parallel.tensor_parallel import joined_record
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, Absence, is_module, parent_of, parents_of
 from msprobe.compare.records.leaves import element_count
@@ -267,6 +266,8 @@ def _joined(table: LeafTable, group: _Group, row: int) -> tuple[_Raw, _Raw] | No
         return _COPIES
     if sum(sizes[0]) != sum(sizes[1]) or not sum(sizes[0]) or len({str(raw["dtype"]) for raw in pieces[0]}) > 1:
         return None
+    from msprobe.compare.parallel.tensor_parallel import joined_record  # loaded where there are pieces
+
     alone = next((side[0] for side in pieces if len(side) == 1), None)
     shape = [sum(sizes[0])] if alone is None else alone["shape"]
     target, golden = (_without_order(joined_record(*side, shape)) for side in zip(pieces, sizes, strict=True))

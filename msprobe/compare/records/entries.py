@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, split_entry
-from msprobe.core.naming.names import MODULE_PREFIXES, is_module_name
+from msprobe.core.naming.names import MODULE_PREFIXES, Phase, is_module_name
 
 _Parts = tuple[str, str, int | None]
 _ORDINARY, _BACKWARD, _REPEATED = range(3)
@@ -115,6 +115,11 @@ def sided_name(target: str | None, golden: str | None) -> str:
         side = "golden run" if target is None else "target"
         return f"{target or golden or 'a call'} of the {side} alone"
     return target if target == golden else f"{target} of the target, {golden} of the golden run"
+
+
+def phases_of(*, backward: bool) -> tuple[str, ...]:
+    """Return the phases of the entries of a forward or a backward pass."""
+    return (Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value) if backward else (Phase.FORWARD.value,)
 
 
 def entry_keys(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, is_module
+from msprobe.compare.records.entries import OF_PARAMETERS, is_module, phases_of
 from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.regions.value_flow import signature_of
@@ -343,11 +343,6 @@ class FormulaSearch:
             leaf = leaves[row]
             if leaf is not None and leaf.slot in slots and is_tensor(leaf.raw):
                 yield row, leaf.raw
-
-
-def phases_of(*, backward: bool) -> tuple[str, ...]:
-    """Return the phases of the entries of a pass."""
-    return (Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value) if backward else (Phase.FORWARD.value,)
 
 
 def _largest(raw: _Raw) -> float:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.alignment.sequence_alignment import weighted_subsequence
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
@@ -206,6 +205,8 @@ class _OriginSearch:
         return [number for number in chains[side] if not self._flows[side].returns(number, values)]
 
     def _same_operators(self, target: _Chain, golden: _Chain) -> list[tuple[int, int]]:
+        from msprobe.compare.alignment.sequence_alignment import weighted_subsequence  # loaded where runs differ
+
         kinds = np.array([self._operator(number) for number in golden])
 
         def weights(i: int, start: int, stop: int) -> Any:

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from msprobe.compare.records.entries import OF_PARAMETERS
-from msprobe.compare.regions.formula_search import MUCH_CLOSER, Formula, FormulaSearch, phases_of
+from msprobe.compare.records.entries import OF_PARAMETERS, phases_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Judged, Measured
+
+if TYPE_CHECKING:
+    from msprobe.compare.regions.formula_search import Formula
 
 
 class OtherFormulas:
@@ -61,6 +64,8 @@ class OtherFormulas:
     def _closed(self, forward: Set[int] | None) -> frozenset[int]:
         """Return the pairs of all formulas of a pass that are without consequence; ``forward`` as in
         ``FormulaSearch``."""
+        from msprobe.compare.regions.formula_search import MUCH_CLOSER, FormulaSearch  # loaded where runs differ
+
         search = FormulaSearch(self._table, self._measured, self._judged, self._alone, self._differing, forward)
         found = [formula for formula in search.run() if formula.leaving <= MUCH_CLOSER * formula.inside]
         backward = forward is not None
