@@ -319,7 +319,9 @@ class HarmlessDifferences:
         """Return whether a row is a result of a forward call after the first one, that one side does not return
         (attention weights): what uses it shows whether it is missing."""
         (entry,) = self._table.entries_of([row])
-        if self._table.keys[entry].phase != Phase.FORWARD.value or self._kind[row] not in _NOT_RETURNED:
+        if self._role[row] != Role.RESULT or self._kind[row] not in _NOT_RETURNED:
+            return False
+        if self._table.keys[entry].phase != Phase.FORWARD.value:
             return False
         first = next(self._results(entry))
         return first != row and self._kind[first] != RowKind.UNCHECKED and not self._differs(first)

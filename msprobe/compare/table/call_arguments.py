@@ -90,7 +90,7 @@ def _by_parameter(leaves: Sequence[Leaf], signature: _Signature, phase: str) -> 
     positional = [parameter.name for parameter in signature.values() if parameter.by_position]
     result: dict[str, list[Leaf]] = {}
     for leaf in leaves:
-        _, _, first, *rest = leaf.suffix.split(".")
+        first, *rest = leaf.suffix.split(".")[2:] or [""]
         if phase == Phase.BACKWARD.value and rest and not rest[0].isdigit():
             first = rest[0]  # the gradients of arguments by name follow those by position
         if first.isdigit():

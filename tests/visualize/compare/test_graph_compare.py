@@ -102,9 +102,9 @@ def test_an_extra_call_shifts_nothing(good: Path, tmp_path: Path) -> None:
 
 def test_surplus_values_are_no_pass(good: Path, tmp_path: Path) -> None:
     data, construct = net()
-    data[RELU] = call([tensor(0.7), number(3)], [tensor(0.7)])
+    data[RELU] = call([tensor(0.7), number(False), number(3)], [tensor(0.7)])
     tables = draw(tmp_path / "out", target=write(tmp_path / "bad/rank0", data, construct), golden=good)
-    value = json.loads(tables.side()[RELU]["input_data"])[f"{RELU}.input.1"]
+    value = json.loads(tables.side()[RELU]["input_data"])[f"{RELU}.input.2"]
     assert (value["Result"], value["Max diff"]) == ("warning", "N/A")
     assert tables.verdicts()[RELU] == "warning"
 
