@@ -9,7 +9,7 @@ none when the difference comes from outside of every recorded module.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -77,8 +77,6 @@ class _DivergenceSearch:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > RowKind.UNCHECKED
-        self._by_target: dict[str, int] = {}
-        self._by_golden: dict[str, int] = {}
 
     def run(self) -> Divergence | None:
         """Return the first divergence, None where no entry diverges."""
@@ -88,11 +86,6 @@ class _DivergenceSearch:
         entry, origin = int(diverging[0]), self._table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
-        for number, pair in enumerate(self._table.entries):
-            if pair.target is not None:
-                self._by_target[pair.target] = number
-            if pair.golden is not None:
-                self._by_golden[pair.golden] = number
         return Divergence(entry, self._describe(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
@@ -419,9 +412,9 @@ class _DivergenceSearch:
     def _is_module(self, entry: int) -> bool:
         return is_module_name(self._name(entry))
 
-    def _entry_by_name(self, entry: int) -> dict[str, int]:
+    def _entry_by_name(self, entry: int) -> Mapping[str, int]:
         """Return the entries of the side that has this one, by name; the other side may have another call of a name."""
-        return self._by_golden if self._table.entries[entry].target is None else self._by_target
+        return self._table.numbers_by_name[self._table.entries[entry].target is None]
 
     def _ancestors(self, entry: int) -> Iterator[str]:
         """Yield the names of the enclosing module entries, from inside to outside."""

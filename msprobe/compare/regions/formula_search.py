@@ -208,12 +208,7 @@ class FormulaSearch:
 
     def _forward_call(self, number: int) -> int | None:
         pair = self._table.entries[number]
-        return self._numbers().get(in_phase(pair.target or "", Phase.FORWARD.value))
-
-    def _numbers(self) -> dict[str, int]:
-        if not hasattr(self, "_by_target"):
-            self._by_target = {pair.target: n for n, pair in enumerate(self._table.entries) if pair.target is not None}
-        return self._by_target
+        return self._table.numbers_by_name[0].get(in_phase(pair.target or "", Phase.FORWARD.value))
 
     def _is_explained(self, number: int, row: int) -> bool:
         """Return whether code that differs makes what a call gets: calls of one side, other calls of the formula, or

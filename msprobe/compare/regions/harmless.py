@@ -262,7 +262,7 @@ class HarmlessDifferences:
 
     def _shows_gradients(self, module: int) -> bool:
         """Return whether the gradients that leave a closed module were compared."""
-        backward = self._by_name[0].get(in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value))
+        backward = self._backward_of(module)
         return backward is not None and not self._follows(backward) and any(self._results(backward))
 
     def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
@@ -270,15 +270,14 @@ class HarmlessDifferences:
         inside to outside."""
         call = in_phase(name, Phase.FORWARD.value)
         for around in itertools.chain((call,), parents_of(construct, call)):
-            number = self._by_name[in_golden].get(around)
+            number = self._table.numbers_by_name[in_golden].get(around)
             if number is not None and self._has_both(number) and is_module(self._table.keys[number]):
                 yield number
 
-    @cached_property
-    def _by_name(self) -> tuple[dict[str, int], dict[str, int]]:
-        """By side the entries by name."""
-        target = {pair.target: number for number, pair in enumerate(self._table.entries) if pair.target is not None}
-        return target, {p.golden: number for number, p in enumerate(self._table.entries) if p.golden is not None}
+    def _backward_of(self, module: int) -> int | None:
+        """Return the backward entry of a call of a module, None where there is none."""
+        name = in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value)
+        return self._table.numbers_by_name[0].get(name)
 
     def _is_closed(self, module: int) -> bool:
         """Return whether everything that leaves a module agrees, and was compared."""
@@ -287,7 +286,7 @@ class HarmlessDifferences:
         return self._closed[module]
 
     def _leaves_agree(self, module: int) -> bool:
-        backward = self._by_name[0].get(in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value))
+        backward = self._backward_of(module)
         results = list(self._results(module))
         if not results or (backward is not None and not self._has_both(backward)):
             return False

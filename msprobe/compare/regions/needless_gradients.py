@@ -48,7 +48,7 @@ class NeedlessGradients:
         """Return whether a backward entry of one side, whose forward call both sides make, is such a gradient."""
         pair = self._table.entries[entry]
         side = int(pair.target is None)
-        forward = self._by_name[side].get(in_phase(pair.name, Phase.FORWARD.value))
+        forward = self._table.numbers_by_name[side].get(in_phase(pair.name, Phase.FORWARD.value))
         if forward is None or self._table.keys[entry].phase != Phase.BACKWARD.value:
             return False
         required = [side_requiring(self._table, row) for row in self._rows(forward, OUTPUT)]
@@ -61,7 +61,7 @@ class NeedlessGradients:
             return False
         side = sides.pop()
         pair = self._table.entries[entry]
-        forward = self._by_name[0].get(in_phase(pair.target or "", Phase.FORWARD.value))
+        forward = self._table.numbers_by_name[0].get(in_phase(pair.target or "", Phase.FORWARD.value))
         if side is None or forward is None:
             return False
         required = [row for row in self._rows(forward, INPUT) if side_requiring(self._table, row) == side]
@@ -76,7 +76,7 @@ class NeedlessGradients:
         if maker is None:
             return False
         name = self._table.entries[maker][side]
-        backward = self._by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
+        backward = self._table.numbers_by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
         return backward is not None and self._table.entries[backward].of_both
 
     def _rows(self, entry: int, slot: str) -> Iterator[int]:
@@ -107,16 +107,6 @@ class NeedlessGradients:
     def _agrees(self, entry: int) -> bool:
         rows = self._table.rows_of(entry)
         return self._table.entries[entry].of_both and not (self._kind[rows.start : rows.stop] > RowKind.NONE).any()
-
-    @cached_property
-    def _by_name(self) -> tuple[dict[str, int], dict[str, int]]:
-        """By side the entries by name."""
-        sides: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        for number, pair in enumerate(self._table.entries):
-            for names, name in zip(sides, pair[:2], strict=True):
-                if name is not None:
-                    names[name] = number
-        return sides
 
     @cached_property
     def _flows(self) -> tuple[ValueFlow, ValueFlow]:

@@ -117,10 +117,10 @@ class OneSidedCalls:
         """Yield the calls of modules of both sides around a forward call, from inside to outside."""
         if self.table.keys[entry].phase != Phase.FORWARD.value:
             return
-        calls = {pair.target: number for number, pair in enumerate(self.table.entries) if pair.of_both}
         for name in parents_of(self.dumps.target.construct, self.table.entries[entry].target or ""):
-            if name in calls and is_module(self.table.keys[calls[name]]):
-                yield calls[name]
+            number = self.table.numbers_by_name[0].get(name)
+            if number is not None and self.table.entries[number].of_both and is_module(self.table.keys[number]):
+                yield number
 
     def origin(self, measured: Measured, judged: Judged, first: int) -> Origin | None:
         """Return the call of one side in which the difference of the entry ``first`` arises; None where it is none."""

@@ -160,6 +160,16 @@ class LeafTable:
     harmless: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None
 
+    @cached_property
+    def numbers_by_name(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """By side, of target and golden run, the number of each entry by its name."""
+        sides: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for number, pair in enumerate(self.entries):
+            for numbers, name in zip(sides, pair[:2], strict=True):
+                if name is not None:
+                    numbers[name] = number
+        return sides
+
     @property
     def row_count(self) -> int:
         """Return the number of rows."""

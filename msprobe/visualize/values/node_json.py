@@ -41,8 +41,7 @@ class ComparedTexts:
         self._differences = DifferenceTexts(comparison)
         self._texts = ValueTexts(checksums=self._checksums)
         self._starts: list[int] = comparison.table.starts.tolist()
-        self._entry_of_target = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
-        self._entry_of_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
+        self._entry_of_target, self._entry_of_golden = comparison.table.numbers_by_name
         self._without_rows = _entries_without_rows(comparison.table)
 
     def target_json(self, node: Node) -> tuple[str, str]:
