@@ -13,7 +13,7 @@ from tests.layouts.cases import Case
 from tests.layouts.layouts import Layout
 from tests.layouts.runs import DUMP
 
-AXES = ("tp", "pp")
+AXES = ("tp", "pp", "cp", "ep", "dp", "vpp")
 """The axes that ``--target-parallel`` takes."""
 _SOURCE = re.compile(r"^(?P<path>.*?):(?P<line>\d+) in ")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
 from msprobe.core.errors import MsprobeException, NotComparableError
@@ -20,16 +20,31 @@ from msprobe.core.store.reader import Dump, Place, load_dump
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 ORDER = "-".join(DIMENSIONS)
 _RANK = "rank"
-_SIZES = ("tp", "pp")
+_SIZES = ("tp", "pp", "cp", "ep", "dp", "vpp")
+
+
+class Coordinates(NamedTuple):
+    """The place of a rank in a layout: its number along each dimension. Ranks of expert parallelism are those of data
+    parallelism, so ``ep`` follows from ``dp``."""
+
+    tp: int = 0
+    cp: int = 0
+    dp: int = 0
+    pp: int = 0
+    ep: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sizes of tensor and pipeline parallelism; the rest of the ranks are data-parallel replicas.
+    """Sizes of the dimensions; where data parallelism is not stated, the rest of the ranks are replicas, each compared
+    by itself.
 
     Attributes:
         tp: ranks that share each tensor.
         pp: number of pipeline stages.
+        cp: ranks that share each sequence.
+        ep: data-parallel ranks that share the experts.
+        dp: ranks with samples of their own that are compared together.
         vpp: model chunks per pipeline stage.
         order: the dimensions by how fast they change with the rank number, the fastest first.
         rank_size: number of ranks of a step; 0 when the dumps decide.
@@ -37,14 +52,35 @@ class Layout:
 
     tp: int = 1
     pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
     vpp: int = 1
     order: str = ORDER
     rank_size: int = 0
 
+    def __str__(self) -> str:
+        sizes = ((name, getattr(self, name)) for name in _SIZES)
+        return ",".join(f"{name}={size}" for name, size in sizes if size > 1 or name in ("tp", "pp"))
+
     @property
     def spread(self) -> bool:
         """Whether several ranks hold one model."""
-        return self.tp * self.pp > 1
+        return self.tp * self.pp * self.cp * self.dp > 1
+
+    @property
+    def size(self) -> int:
+        """Return the number of ranks that are compared together."""
+        return self.tp * self.pp * self.cp * self.dp
+
+    def coordinates(self, rank: int, ranks: int) -> tuple[int, Coordinates]:
+        """Return the replica and the place of a rank, of ``ranks`` in all."""
+        sizes = {"tp": self.tp, "cp": self.cp, "pp": self.pp, "dp": ranks // (self.tp * self.cp * self.pp)}
+        at: dict[str, int] = {}
+        for name in self.order.split("-"):
+            rank, at[name] = divmod(rank, sizes.get(name, 1))
+        replica, data = divmod(at["dp"], self.dp)
+        return replica, Coordinates(at["tp"], at.get("cp", 0), data, at["pp"], data % self.ep)
 
     def groups(self, dimension: str, ranks: int = 0) -> list[list[int]]:
         """Return the groups of ranks that differ in one dimension only, each ascending, ordered by their first rank.
@@ -88,7 +124,13 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
                 f"{what}: {given!r} is no layout; give sizes such as tp=2,pp=1 (each once, at least 1)",
             )
         sizes[name] = int(text)
-    return Layout(tp=sizes.get("tp", 1), pp=sizes.get("pp", 1))
+    sizes.setdefault("dp", sizes.get("ep", 1))
+    if sizes["dp"] % sizes.get("ep", 1):
+        raise MsprobeException(
+            MsprobeException.INVALID_PARAM_ERROR,
+            f"{what}: ep={sizes['ep']} does not divide dp={sizes['dp']}; ranks that share experts are data-parallel ones",
+        )
+    return Layout(**sizes)
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:
@@ -110,7 +152,7 @@ def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str =
     words = order.split("-")
     if sorted(words) != sorted(set(words)) or not {"tp", "pp", "dp"} <= set(words) <= set(DIMENSIONS):
         raise _layout_error(f"--order {order!r}: name tp, dp and pp once each, cp and ep at most once, such as {ORDER}")
-    return Layout(tp, pp, vpp, order, rank_size)
+    return Layout(tp, pp, vpp=vpp, order=order, rank_size=rank_size)
 
 
 def layouts_of_flags(
@@ -153,10 +195,14 @@ class Replica(Place):
 
     Attributes:
         number: the number of the replica.
-        members: the places of its ranks, by pipeline stage, then by tensor-parallel rank.
+        members: the places of its ranks, by pipeline stage, then by their number.
+        coordinates: where each of ``members`` is in the layout, in the same order.
+        chunks: the number of model chunks on each pipeline stage.
     """
 
     members: tuple[tuple[Place, ...], ...] = ()
+    coordinates: tuple[tuple[Coordinates, ...], ...] = ()
+    chunks: int = 1
 
 
 def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
@@ -177,16 +223,21 @@ def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
 
 def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Replica]:
     ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
-    size = layout.tp * layout.pp
-    if len(ranks) != len(places) or [place.number for place in ranks] != list(range(len(ranks))) or len(ranks) % size:
+    if len(ranks) != len(places) or [place.number for place in ranks] != list(range(len(ranks))) or len(ranks) % layout.size:
         names = ", ".join(place.label or place.document.parent.name for place in places)
         raise NotComparableError(
-            f"the {side} has {names}; tp={layout.tp}, pp={layout.pp} needs ranks 0 to N-1 with N a multiple of {size}"
+            f"the {side} has {names}; {layout} needs ranks 0 to N-1 with N a multiple of {layout.size}"
         )
-    for number, stages in enumerate(layout.replicas(len(ranks))):
-        members = tuple(tuple(ranks[rank] for rank in stage) for stage in stages)
-        first = members[0][0]
-        yield Replica(first.document, first.step, first.kind, number, members)
+    found: dict[int, dict[int, list[tuple[Place, Coordinates]]]] = {}
+    for place in ranks:
+        replica, at = layout.coordinates(place.number or 0, len(ranks))
+        found.setdefault(replica, {}).setdefault(at.pp, []).append((place, at))
+    for number, stages in sorted(found.items()):
+        rows = [stages[stage] for stage in sorted(stages)]
+        first = rows[0][0][0]
+        members = tuple(tuple(place for place, _ in row) for row in rows)
+        coordinates = tuple(tuple(at for _, at in row) for row in rows)
+        yield Replica(first.document, first.step, first.kind, number, members=members, coordinates=coordinates, chunks=layout.vpp)
 
 
 def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
@@ -201,6 +252,10 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     """
     if not isinstance(left, Replica) and not isinstance(right, Replica):
         return without_cycles(load_dump(left), load_dump(right))
+    if _needs_identities(left, right):
+        from msprobe.compare.parallel.logical_dumps import logical_pair
+
+        return logical_pair(left, right)
     from msprobe.compare.parallel.tensor_parallel import merge_shards
 
     _refuse_micro_batches(left, right)
@@ -209,6 +264,10 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
     target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
     return target_dump, golden_dump, notes + cycles
+
+
+def _needs_identities(left: Place, right: Place) -> bool:
+    return True
 
 
 def _refuse_micro_batches(left: Place, right: Place) -> None:

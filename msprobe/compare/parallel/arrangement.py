@@ -1,0 +1,154 @@
+"""How the pieces of one value lie on the ranks and micro batches of each side, so that both sides have one whole.
+
+A side has a grid of pieces, one for each coordinate (tensor, context, data parallelism, micro batch). Along each axis of
+the grid the pieces are copies, cuts of a larger tensor, or partial sums. Which of these follows from the values (copies
+agree), and from the other side: both wholes have the same number of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import product
+
+from msprobe.compare.parallel.pieces import Piece, added, joined
+
+Coordinates = tuple[int, ...]
+"""The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
+Grid = Mapping[Coordinates, Piece]
+CONTEXT = 1
+"""The axis of context parallelism."""
+
+
+class Kind(Enum):
+    """What a value is, which says how pieces that differ can be meant."""
+
+    ACTIVATION = auto()
+    PARAMETER = auto()
+    GRADIENT_OF_PARAMETER = auto()
+
+
+class Mode(Enum):
+    """What the pieces along one axis are."""
+
+    COPY = auto()
+    CUT = auto()
+    SUM = auto()
+    DRIFTED = auto()
+    """Copies that have come apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What the pieces are along each axis, how many elements the whole has, and how far-fetched that is."""
+
+    modes: tuple[Mode, ...]
+    numel: int
+    cost: int
+
+
+def arranged(
+    target: Grid, golden: Grid, kind: Kind, numel: int | None = None
+) -> tuple[Arrangement, Arrangement] | None:
+    """Return the arrangements of both sides that make wholes of one size; None where no arrangements do.
+
+    ``numel`` is the number of elements of the whole, where it is known.
+    """
+    pairs = (
+        (own, other)
+        for own, other in product(_arrangements(target, kind, numel), _arrangements(golden, kind, numel))
+        if own.numel == other.numel
+    )
+    return min(pairs, key=lambda pair: pair[0].cost + pair[1].cost, default=None)
+
+
+def likely(grid: Grid, kind: Kind) -> Arrangement:
+    """Return the arrangement that the values of one side alone suggest."""
+    return min(_arrangements(grid, kind, None), key=lambda each: each.cost)
+
+
+def whole(
+    grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION
+) -> Piece:
+    """Return what the pieces make; of copies that have come apart the one that is farthest from ``other``.
+
+    Activations that every rank of context parallelism has whole were gathered, in an order of their own.
+    """
+    gathered = kind is Kind.ACTIVATION and len({place[CONTEXT] for place in grid}) > 1
+    gathered = gathered and arrangement.modes[CONTEXT] is not Mode.CUT
+    for axis, mode in enumerate(arrangement.modes):
+        grid = {place: _merged(group, mode, other) for place, group in _groups(grid, axis).items()}
+    made = next(iter(grid.values()))
+    return made.without_order() if gathered else made
+
+
+def _merged(group: Sequence[Piece], mode: Mode, other: Piece | None) -> Piece:
+    if len(group) == 1:
+        return group[0]
+    if mode is Mode.DRIFTED and other is not None:
+        return max(group, key=lambda piece: _distance(piece, other))
+    return _MERGES[mode](group)
+
+
+_MERGES: Mapping[Mode, Callable[[Sequence[Piece]], Piece]] = {
+    Mode.COPY: lambda group: group[0],
+    Mode.CUT: joined,
+    Mode.SUM: added,
+    Mode.DRIFTED: lambda group: group[0],
+}
+
+
+def _distance(piece: Piece, other: Piece) -> float:
+    pairs = [(piece.largest.low, other.largest.low), (piece.smallest.low, other.smallest.low)]
+    pairs += [(left, right) for left, right in ((piece.mean, other.mean), (piece.projection, other.projection))
+              if left is not None and right is not None]
+    if piece.norm and other.norm:
+        pairs.append((piece.norm.low, other.norm.low))
+    return sum(abs(left - right) for left, right in pairs)
+
+
+def _groups(grid: Grid, axis: int) -> dict[Coordinates, list[Piece]]:
+    """Return the pieces that differ in their place along one axis only, ascending, by the place without that axis."""
+    groups: dict[Coordinates, list[Piece]] = {}
+    for place in sorted(grid):
+        groups.setdefault((*place[:axis], 0, *place[axis + 1 :]), []).append(grid[place])
+    return groups
+
+
+def _arrangements(grid: Grid, kind: Kind, numel: int | None) -> Iterator[Arrangement]:
+    """Yield every way to see the pieces of a side."""
+    axes = len(next(iter(grid)))
+    choices = [list(_choices(grid, axis, kind, numel)) for axis in range(axes)]
+    sizes = {place: piece.numel for place, piece in grid.items()}
+    for chosen in product(*choices):
+        modes = tuple(mode for mode, _ in chosen)
+        yield Arrangement(modes, _numel(sizes, modes), sum(cost for _, cost in chosen))
+
+
+def _choices(grid: Grid, axis: int, kind: Kind, numel: int | None) -> Iterator[tuple[Mode, int]]:
+    """Yield what the pieces along an axis can be, with a cost: 0 for what the values say."""
+    groups = _groups(grid, axis).values()
+    if all(len(group) == 1 for group in groups):
+        yield Mode.COPY, 0
+        return
+    same_size = all(len({piece.numel for piece in group}) == 1 for group in groups)
+    copies = all(group[0].agrees(piece) for group in groups for piece in group[1:])
+    if copies:
+        yield Mode.COPY, 0
+    complete = numel is not None and any(piece.numel == numel for piece in grid.values())
+    yield Mode.CUT, (1 if copies else 0) + (4 if complete else 0)
+    if same_size and not copies:
+        yield (Mode.DRIFTED, 3) if kind is Kind.PARAMETER else (Mode.SUM, 2)
+    elif same_size and kind is Kind.GRADIENT_OF_PARAMETER:
+        yield Mode.SUM, 3
+
+
+def _numel(sizes: Mapping[Coordinates, int], modes: Sequence[Mode]) -> int:
+    for axis, mode in enumerate(modes):
+        merged: dict[Coordinates, int] = {}
+        for place, size in sizes.items():
+            key = (*place[:axis], 0, *place[axis + 1 :])
+            merged[key] = merged.get(key, 0) + size if mode is Mode.CUT else max(merged.get(key, 0), size)
+        sizes = merged
+    return next(iter(sizes.values()))

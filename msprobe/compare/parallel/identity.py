@@ -1,0 +1,195 @@
+"""Which value of the model a recorded module call holds, whatever rank, pipeline stage or micro batch recorded it.
+
+A ``Key`` names a call by the path of its module in the whole model, the phase, the micro batch and the call within it.
+Wrappers (data parallelism, compilation) leave no trace in a path; layers are numbered through all pipeline stages, and
+experts through all ranks of expert parallelism.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from msprobe.compare.parallel.layout import Coordinates
+from msprobe.compare.records.entries import parent_of
+from msprobe.core.naming import ModuleName, NameSyntaxError, Phase, parse_entry
+from msprobe.core.store.reader import Dump
+
+_WRAPPERS = frozenset({"_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module", "_forward_module"})
+_LEADING = "module"
+_EXPERT = "expert"
+_SHARDED_CLASS = "FSDP"
+
+
+class Key(NamedTuple):
+    """The identity of a call of a module.
+
+    ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch.
+    """
+
+    path: str
+    phase: Phase
+    micro: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A recorded call: its key, its name on its rank, its record, and the name of the module call around it."""
+
+    key: Key
+    name: str
+    cls: str
+    body: Mapping[str, Any]
+    parent: str | None
+
+
+@dataclass(slots=True)
+class RankCalls:
+    """The calls of modules on one rank in execution order.
+
+    Attributes:
+        place: the coordinates of the rank.
+        dump: its records.
+        calls: its calls.
+        micro: the number of micro batches.
+    """
+
+    place: Coordinates
+    dump: Dump
+    calls: list[Call] = field(default_factory=list)
+    micro: int = 1
+
+
+def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int) -> list[RankCalls]:
+    """Return the calls of all ranks of a model, with the paths that their modules have in the whole model.
+
+    Args:
+        dumps: the records of the ranks.
+        places: the coordinates of the ranks.
+        chunks: how many chunks of the model each pipeline stage has.
+    """
+    parsed = [_parsed(dump) for dump in dumps]
+    stages = max(place.pp for place in places) + 1
+    paths = [
+        {name: _in_model(entry.path, place, stages, chunks) for name, entry in names.items()}
+        for names, place in zip(parsed, places, strict=True)
+    ]
+    layers = _layer_offsets([at for own in paths for at in own.values()])
+    experts = _expert_offsets(paths, places)
+    result = []
+    for dump, place, names, own in zip(dumps, places, parsed, paths, strict=True):
+        final = {name: _numbered(at, layers, experts.get(place.ep, {})) for name, at in own.items()}
+        result.append(_with_keys(dump, place, names, final))
+    return result
+
+
+class _Located(NamedTuple):
+    """The path of a module without wrappers, and the stage of the pipeline that has it, chunks counted."""
+
+    path: str
+    stage: int
+
+
+def _parsed(dump: Dump) -> dict[str, ModuleName]:
+    """Return the module calls of a dump by name, without those that are repeated for the backward pass."""
+    names = {}
+    for name, body in dump.data.items():
+        try:
+            entry = parse_entry(name)
+        except NameSyntaxError:
+            continue
+        repeated = isinstance(body, dict) and body.get("is_recompute") is True and ".forward" in name
+        if isinstance(entry, ModuleName) and not repeated:
+            names[name] = entry
+    return names
+
+
+def _in_model(path: str, place: Coordinates, stages: int, chunks: int) -> _Located:
+    parts = [part for part in path.split(".") if part not in _WRAPPERS]
+    chunk = 0
+    if chunks > 1 and parts and parts[0].isdigit():
+        chunk = int(parts.pop(0))
+    while parts and parts[0] == _LEADING:
+        parts.pop(0)
+    return _Located(".".join(parts), chunk * stages + place.pp)
+
+
+def _lists(path: str) -> Iterator[tuple[str, int]]:
+    """Yield the path of each list of modules on the way to a module, and the number of its element."""
+    parts = path.split(".")
+    for index, part in enumerate(parts):
+        if index and part.isdigit():
+            yield ".".join(parts[:index]), int(part)
+
+
+def _layer_offsets(located: Iterable[_Located]) -> dict[tuple[str, int], int]:
+    """Return what is added to the numbers of a list of layers on a stage; nothing where all stages number on."""
+    numbers: dict[str, dict[int, set[int]]] = {}
+    for at in located:
+        for path, number in list(_lists(at.path))[:1]:
+            numbers.setdefault(path, {}).setdefault(at.stage, set()).add(number)
+    offsets: dict[tuple[str, int], int] = {}
+    for path, stages in numbers.items():
+        if sum(map(len, stages.values())) == len(set().union(*stages.values())):
+            continue
+        start = 0
+        for stage in sorted(stages):
+            offsets[path, stage] = start - min(stages[stage])
+            start += max(stages[stage]) - min(stages[stage]) + 1
+    return offsets
+
+
+def _expert_offsets(
+    paths: Sequence[Mapping[str, _Located]], places: Sequence[Coordinates]
+) -> dict[int, dict[str, int]]:
+    """Return by rank of expert parallelism what is added to the numbers of each list of experts."""
+    numbers: dict[str, dict[int, set[int]]] = {}
+    for own, place in zip(paths, places, strict=True):
+        for at in own.values():
+            for path, number in list(_lists(at.path))[1:]:
+                if _EXPERT in path:
+                    numbers.setdefault(path, {}).setdefault(place.ep, set()).add(number)
+    offsets: dict[int, dict[str, int]] = {}
+    for path, ranks in numbers.items():
+        if len(ranks) > 1 and len({frozenset(own) for own in ranks.values()}) == 1:
+            for rank, own in ranks.items():
+                offsets.setdefault(rank, {})[path] = rank * (max(own) + 1)
+    return offsets
+
+
+def _numbered(at: _Located, layers: Mapping[tuple[str, int], int], experts: Mapping[str, int]) -> str:
+    """Return the path with the numbers that layers and experts have in the whole model."""
+    parts = at.path.split(".")
+    own = parts.copy()
+    for place, (path, number) in enumerate(_lists(at.path)):
+        offset = layers.get((path, at.stage), 0) if place == 0 else experts.get(path, 0)
+        own[path.count(".") + 1] = str(number + offset)
+    return ".".join(own)
+
+
+def _with_keys(dump: Dump, place: Coordinates, names: Mapping[str, ModuleName], paths: Mapping[str, str]) -> RankCalls:
+    """Return the calls of a rank; each module is called equally often in every micro batch."""
+    numbers: dict[tuple[str, Phase], list[int]] = {}
+    for name, entry in names.items():
+        numbers.setdefault((paths[name], entry.phase), []).append(entry.call or 0)
+    outer = Counter(
+        paths[name]
+        for name, entry in names.items()
+        if entry.phase is Phase.FORWARD and parent_of(dump.construct, name) is None
+    )
+    micro = min(outer.values(), default=1)
+    result = RankCalls(place, dump, micro=micro)
+    order = {group: {call: index for index, call in enumerate(sorted(calls))} for group, calls in numbers.items()}
+    for name, entry in names.items():
+        group = paths[name], entry.phase
+        index, turns = order[group][entry.call or 0], len(numbers[group]) // micro
+        at = divmod(index, turns) if turns and not len(numbers[group]) % micro else (0, index)
+        body = dump.data[name]
+        cls = entry.cls.removeprefix(_SHARDED_CLASS) or entry.cls
+        if isinstance(body, dict) and paths[name]:  # the model itself is recorded inside of a wrapper only
+            key = Key(paths[name], entry.phase, *at)
+            result.calls.append(Call(key, name, cls, body, parent_of(dump.construct, name)))
+    return result

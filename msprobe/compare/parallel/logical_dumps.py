@@ -1,0 +1,311 @@
+"""Two dumps in which every value stands once, whole, under the same name, whatever layouts the runs had.
+
+The calls of modules of all ranks get identities (``identity``); the pieces of each value are arranged beside those of the
+other side (``arrangement``), and their wholes make a record. Calls of functions are left out: another layout makes other
+calls, and values of modules decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from msprobe.compare.parallel.arrangement import Arrangement, Coordinates, Grid, Kind, arranged, likely, whole
+from msprobe.compare.parallel.gradient_scale import gradient_scale
+from msprobe.compare.parallel.identity import Call, Key, RankCalls, rank_calls
+from msprobe.compare.parallel.layout import Coordinates as RankPlace
+from msprobe.compare.parallel.layout import Replica
+from msprobe.compare.parallel.pieces import Piece, piece_of
+from msprobe.compare.parallel.tied_parameters import tie
+from msprobe.compare.records.leaves import NO_WHOLE
+from msprobe.core.naming import ModuleName, Phase
+from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.record_walk import is_tensor
+
+_Path = tuple[Any, ...]
+_EXPERT = "expert"
+
+
+@dataclass(slots=True)
+class Side:
+    """One run: the calls of each identity with their coordinates, and what a name becomes.
+
+    Attributes:
+        ranks: the calls of the ranks.
+        calls: by identity, the calls that hold pieces of it.
+        micro: whether micro batches are kept apart.
+    """
+
+    ranks: list[RankCalls]
+    calls: dict[Key, dict[Coordinates, Call]] = field(default_factory=dict)
+
+    def gather(self, *, apart: bool) -> None:
+        """Collect the calls by identity; micro batches are pieces unless they are kept ``apart``."""
+        self.calls = {}
+        for rank in self.ranks:
+            place = rank.place
+            for call in rank.calls:
+                micro = 0 if apart else call.key.micro
+                key = call.key if apart else call.key._replace(micro=0)
+                at = (place.tp, place.cp, place.dp, micro, 0, place.pp)
+                self.calls.setdefault(key, {}).setdefault(at, call)
+
+
+def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
+    """Return the dumps of two models with every value whole, and a line for each kind of value that makes no whole.
+
+    Raises:
+        ReadError: a document is damaged.
+    """
+    target, golden = _side(left), _side(right)
+    counts = [max(rank.micro for rank in side.ranks) for side in (target, golden)]
+    apart = counts[0] == counts[1]
+    for side in (target, golden):
+        side.gather(apart=apart)
+    tie(target.calls, golden.calls)
+    return _Merge(target, golden).dumps()
+
+
+def _side(place: Place) -> Side:
+    if not isinstance(place, Replica):
+        return Side(rank_calls([load_dump(place)], [RankPlace()], 1))
+    members = [member for stage in place.members for member in stage]
+    at = [one for stage in place.coordinates for one in stage]
+    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks))
+
+
+@dataclass(slots=True)
+class _Merge:
+    """The merge of both sides: records by identity, and what could not be put together."""
+
+    target: Side
+    golden: Side
+    records: tuple[dict[Key, dict[str, Any]], dict[Key, dict[str, Any]]] = field(default_factory=lambda: ({}, {}))
+    unclear: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def other_experts(self) -> bool:
+        """Return whether the sides share tokens among experts in another way."""
+        shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in (self.target, self.golden)]
+        return shared[0] != shared[1]
+
+    def dumps(self) -> tuple[Dump, Dump, list[str]]:
+        sides = self.target, self.golden
+        keys = dict.fromkeys([*self.golden.calls, *self.target.calls])
+        forward = [key for key in keys if key.phase is Phase.FORWARD]
+        rest = [key for key in keys if key.phase is not Phase.FORWARD]
+        for key in forward:
+            self._merge_calls(key, 1.0)
+        scale = gradient_scale(*(side.calls for side in sides))
+        for key in rest:
+            self._merge_calls(key, scale)
+        names = {key: self._name(key) for key in keys}
+        made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
+        notes = [
+            f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
+            for side, places in zip(("target", "golden run"), self.unclear, strict=True)
+            if places
+        ]
+        return made[0], made[1], notes
+
+    def _name(self, key: Key) -> str:
+        calls = (self.golden.calls.get(key) or self.target.calls[key]).values()
+        cls = next(iter(calls)).cls
+        turns = 1 + max(each.turn for each in self._turns(key))
+        return str(ModuleName("Module", key.path, cls, key.phase, key.micro * turns + key.turn))
+
+    def _turns(self, key: Key) -> Iterator[Key]:
+        turn = 0
+        while key._replace(turn=turn) in self.golden.calls or key._replace(turn=turn) in self.target.calls:
+            yield key._replace(turn=turn)
+            turn += 1
+
+    def _merge_calls(self, key: Key, scale: float) -> None:
+        calls = self.target.calls.get(key, {}), self.golden.calls.get(key, {})
+        bodies = [_across_stages(own) for own in calls]
+        for side, own in enumerate(bodies):
+            if own:
+                other = bodies[1 - side]
+                factors = (1.0 / scale, 1.0) if side == 0 else (1.0, 1.0 / scale)
+                self.records[side][key] = self._record(key, side, (own, other), factors)
+
+    def _record(
+        self,
+        key: Key,
+        side: int,
+        bodies: tuple[Mapping[Coordinates, Any], Mapping[Coordinates, Any]],
+        factors: tuple[float, float],
+    ) -> dict[str, Any]:
+        walk = _Walk(self, key, side, factors)
+        return walk.node(dict(bodies[0]), dict(bodies[1]), ())
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The walk over the records of one identity. ``factors`` are multiplied to the tensors of the own side and of the
+    other one."""
+
+    merge: _Merge
+    key: Key
+    side: int
+    factors: tuple[float, float]
+
+    def node(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
+        """Return what the nodes at one path, by coordinates, make."""
+        first = next(iter(own.values()))
+        if is_tensor(first):
+            return self._tensor(own, other, path)
+        if isinstance(first, dict):
+            if isinstance(first.get("type"), str):
+                return self._argument(own, other)
+            return {key: self.node(_at(own, key), _at(other, key), (*path, key)) for key in first}
+        if isinstance(first, list):
+            return [self.node(_at(own, index), _at(other, index), (*path, index)) for index in range(len(first))]
+        return first
+
+    def _tensor(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
+        grid, others = self._grid(own, self.factors[0]), self._grid(other, self.factors[1])
+        first = next(iter(own.values()))
+        if grid is None:
+            return dict(first)
+        kind, numel = self._kind(path), self._numel(path)
+        if others is None:
+            return whole(grid, likely(grid, kind)).record({}, first["shape"])
+        pair = arranged(grid, others, kind, numel)
+        if pair is None:
+            self.merge.unclear[self.side].append(".".join(map(str, (*self.key, *path))))
+            return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
+        right = whole(others, pair[1], kind=kind)
+        left = whole(grid, pair[0], right, kind=kind)
+        if left.projection is None or right.projection is None or self._unordered():
+            left = left.without_order()
+        if kind is Kind.PARAMETER:
+            self.merge.sizes[self.key.path, str(path[-1])] = left.numel
+        return left.record(_shown(right), _shape(left, right))
+
+    def _grid(self, nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
+        """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics.
+
+        Gradients of sharded parameters are recorded after they were averaged.
+        """
+        grid = {}
+        for place, node in nodes.items():
+            piece = piece_of(node)
+            if piece is None:
+                return None
+            reduced = self.key.phase is Phase.PARAMETERS_GRAD and "placements" in node
+            grid[place] = piece if reduced else piece.scaled(factor)
+        return grid or None
+
+    def _unordered(self) -> bool:
+        """Return whether the rows of this call come in an order of their own on each side: tokens of an expert."""
+        parts = self.key.path.split(".")
+        return any(_EXPERT in before and part.isdigit() for before, part in pairwise(parts)) and self.merge.other_experts
+
+    def _kind(self, path: _Path) -> Kind:
+        if self.key.phase is Phase.PARAMETERS_GRAD:
+            return Kind.GRADIENT_OF_PARAMETER
+        return Kind.PARAMETER if path and path[0] == "parameters" else Kind.ACTIVATION
+
+    def _numel(self, path: _Path) -> int | None:
+        if self.key.phase is not Phase.PARAMETERS_GRAD:
+            return None
+        return self.merge.sizes.get((self.key.path, str(path[0])))
+
+    def _argument(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> Any:
+        """Return the argument; one that the other side has on one of its ranks is the same."""
+        values = list(other.values())
+        return next((one for one in own.values() if one in values), next(iter(own.values())))
+
+
+def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
+    """Return what is below ``key`` in each node that has it."""
+    below = {}
+    for place, node in nodes.items():
+        if isinstance(node, dict) and key in node:
+            below[place] = node[key]
+        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+            below[place] = node[key]
+    return below
+
+
+def _shown(piece: Piece) -> dict[str, Any]:
+    """Return the statistics of a whole as a record."""
+    return piece.record({}, ())
+
+
+def _shape(own: Piece, other: Piece) -> list[int]:
+    """Return the shape of the whole: recorded by a side that has it in one piece, or the longest axes of both."""
+    if not own.merged:
+        return list(own.raw["shape"])
+    if not other.merged:
+        return list(other.raw["shape"])
+    shapes = own.raw["shape"], other.raw["shape"]
+    if len(shapes[0]) == len(shapes[1]):
+        longest = list(map(max, *shapes))
+        product = 1
+        for length in longest:
+            product *= length
+        if product == own.numel:
+            return longest
+    return [own.numel]
+
+
+def _across_stages(calls: Mapping[Coordinates, Call]) -> dict[Coordinates, Mapping[str, Any]]:
+    """Return the records of an identity by coordinates without the stage; a module that several stages have (one around
+    the layers) takes its inputs from the stage where data comes in, and its results from the last one."""
+    by_rank: dict[Coordinates, list[Call]] = {}
+    for place in sorted(calls, key=lambda at: at[-1]):
+        by_rank.setdefault(place[:-1], []).append(calls[place])
+    return {place: _joined_stages([call.body for call in own]) for place, own in by_rank.items()}
+
+
+def _joined_stages(bodies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from msprobe.compare.parallel.pipeline import join_stage_records
+
+    result = bodies[0]
+    for body in bodies[1:]:
+        result = join_stage_records(result, body)
+    return result
+
+
+def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> Dump:
+    first = side.ranks[0].dump
+    construct, stacks = {}, {}
+    by_name = [{call.name: call.key for call in rank.calls} for rank in side.ranks]
+    known = set(records)
+    for rank, keys in zip(side.ranks, by_name, strict=True):
+        for call in rank.calls:
+            key = _kept(call.key, known)
+            if key not in known:
+                continue
+            parent = keys.get(call.parent or "")
+            parent = None if parent is None else _kept(parent, known)
+            construct.setdefault(names[key], None if parent is None else names[parent])
+            if call.name in rank.dump.stacks:
+                stacks.setdefault(names[key], rank.dump.stacks[call.name])
+    data = {names[key]: records[key] for key in _ordered(side, known)}
+    return replace(first, data=data, construct=construct, stacks=stacks)
+
+
+def _kept(key: Key, known: Iterable[Key]) -> Key:
+    return key if key in known else key._replace(micro=0)
+
+
+def _ordered(side: Side, known: set[Key]) -> list[Key]:
+    """Return the identities in the order of execution of one model: forward from the first stage on, then backward from
+    the last stage on."""
+    stages = max(rank.place.pp for rank in side.ranks) + 1
+    places: dict[Key, tuple[int, int, int, int]] = {}
+    for rank in side.ranks:
+        for position, call in enumerate(rank.calls):
+            key = _kept(call.key, known)
+            backward = key.phase is not Phase.FORWARD
+            stage = stages - rank.place.pp if backward else rank.place.pp
+            at = (int(backward), key.micro, stage, position)
+            if key not in places or (at > places[key] if backward is False and at[2] > places[key][2] else False):
+                places[key] = at
+    return sorted(known & places.keys(), key=places.__getitem__)

@@ -1,0 +1,207 @@
+"""What ranks and micro batches hold of one tensor, and how pieces make the whole: copies, cuts and partial sums.
+
+A cut needs no axis: the statistics of a whole follow from those of its pieces wherever they were cut. Of a sum only the
+mean and the projection follow, which are linear; its norm and its extremes lie between bounds (triangle inequality).
+A bounded statistic agrees with a number where the interval holds it (``Piece.record``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from msprobe.compare.records.leaves import is_shape
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.tensors.projection import KEY as PROJECTION
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+
+_MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
+_CLOSE = 1e-6
+_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh")
+
+
+class Interval(NamedTuple):
+    """Where a statistic lies; both ends are equal where it is known."""
+
+    low: float
+    high: float
+
+    def nearest(self, value: Any) -> float:
+        """Return ``value`` where the interval holds it, else its end that is nearer; the middle for no number."""
+        if not isinstance(value, (int, float)) or value != value:
+            return (self.low + self.high) / 2
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The statistics of a piece, or of what several pieces make.
+
+    Attributes:
+        numel: its number of elements.
+        largest: its largest element, in the unit of the data, as the next four.
+        smallest: its smallest element.
+        mean: the mean of its elements; None where none was recorded (flags).
+        norm: its L2 norm.
+        projection: its order-sensitive sum; None where the order is not known.
+        raw: the record of its first part.
+        merged: whether several pieces made it.
+    """
+
+    numel: int
+    largest: Interval
+    smallest: Interval
+    mean: float | None
+    norm: Interval | None
+    projection: float | None
+    raw: dict[str, Any]
+    merged: bool = False
+
+    def agrees(self, other: Piece) -> bool:
+        """Return whether two pieces are copies of each other, as far as their statistics tell."""
+        if self.numel != other.numel or self.raw.get("shape") != other.raw.get("shape"):
+            return False
+        pairs = [(self.largest, other.largest), (self.smallest, other.smallest)]
+        pairs += [(self.norm, other.norm)] if self.norm and other.norm else []
+        numbers = [(left.low, right.low) for left, right in pairs]
+        numbers += [(left, right) for left, right in ((self.mean, other.mean), (self.projection, other.projection))
+                    if left is not None and right is not None]
+        size = self.norm.high if self.norm else 0.0
+        return all(left == right or (left != left and right != right)
+                   or math.isclose(left, right, rel_tol=_CLOSE, abs_tol=_CLOSE * size) for left, right in numbers)
+
+    def scaled(self, factor: float) -> Piece:
+        """Return what the piece is times a positive ``factor``."""
+        if factor == 1.0:
+            return self
+        top, low = (Interval(each.low * factor, each.high * factor) for each in (self.largest, self.smallest))
+        return replace(
+            self,
+            largest=top,
+            smallest=low,
+            mean=None if self.mean is None else self.mean * factor,
+            norm=self.norm and Interval(self.norm.low * factor, self.norm.high * factor),
+            projection=None if self.projection is None else self.projection * factor,
+            merged=True,
+        )
+
+    def without_order(self) -> Piece:
+        """Return the piece without what depends on the order of its elements."""
+        return replace(self, projection=None, raw={k: v for k, v in self.raw.items() if k != PROJECTION})
+
+    def record(self, other: dict[str, Any], shape: Sequence[int]) -> dict[str, Any]:
+        """Return the record of the whole beside the record of the other side; bounded statistics are those nearest to
+        that side's. ``shape`` is that of the whole."""
+        if not self.merged:
+            return {key: value for key, value in self.raw.items() if key not in _ON_ONE_RANK} | {"shape": list(shape)}
+        values: dict[str, Any] = {
+            _MAX: self.largest.nearest(other.get(_MAX)),
+            _MIN: self.smallest.nearest(other.get(_MIN)),
+            _MEAN: self.mean,
+            _NORM: self.norm and self.norm.nearest(other.get(_NORM)),
+        }
+        if self.projection is not None:
+            values[PROJECTION] = self.projection
+        kept = {key: value for key, value in self.raw.items() if key not in (*_ON_ONE_RANK, PROJECTION)}
+        return {**kept, "shape": list(shape), **values}
+
+
+def piece_of(raw: Any) -> Piece | None:
+    """Return the piece that a recorded tensor is; None for anything else, and for a tensor without statistics."""
+    if not is_tensor(raw) or not is_shape(raw["shape"]):
+        return None
+    top, low, mean, norm = (raw.get(name) for name in STATISTIC_NAMES)
+    if not _is_number(top) or not _is_number(low):
+        return None
+    return Piece(
+        numel=math.prod(raw["shape"]) // _parts(raw),
+        largest=Interval(top, top),
+        smallest=Interval(low, low),
+        mean=mean if _is_number(mean) else None,
+        norm=Interval(norm, norm) if _is_number(norm) else None,
+        projection=raw.get(PROJECTION) if _is_number(raw.get(PROJECTION)) and _parts(raw) == 1 else None,
+        raw=raw,
+    )
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Return the tensor that was cut into these pieces."""
+    filled = [piece for piece in pieces if piece.numel] or list(pieces[:1])
+    if len(filled) == 1:
+        return filled[0]
+    numel = sum(piece.numel for piece in filled)
+    means, norms = [piece.mean for piece in filled], [piece.norm for piece in filled]
+    mean = None
+    if all(each is not None for each in means):
+        mean = math.fsum(each * piece.numel for each, piece in zip(means, filled, strict=True) if each is not None)
+    return Piece(
+        numel=numel,
+        largest=_each_end(max, [piece.largest for piece in filled]),
+        smallest=_each_end(min, [piece.smallest for piece in filled]),
+        mean=None if mean is None else mean / max(numel, 1),
+        norm=None if None in norms else _each_end(lambda ends: math.hypot(*ends), [each for each in norms if each]),
+        projection=None,
+        raw=filled[0].raw,
+        merged=True,
+    )
+
+
+def added(pieces: Sequence[Piece]) -> Piece:
+    """Return the sum of these tensors of one shape, with bounds for what does not follow from them."""
+    means, turns = [piece.mean for piece in pieces], [piece.projection for piece in pieces]
+    norms = [piece.norm for piece in pieces if piece.norm is not None]
+    return Piece(
+        numel=pieces[0].numel,
+        largest=_bounds_of_extreme([piece.largest for piece in pieces], [piece.smallest for piece in pieces]),
+        smallest=_negative(_bounds_of_extreme(
+            [_negative(piece.smallest) for piece in pieces], [_negative(piece.largest) for piece in pieces]
+        )),
+        mean=None if None in means else math.fsum(each for each in means if each is not None),
+        norm=None if len(norms) < len(pieces) else _bounds_of_norm(norms),
+        projection=None if None in turns else math.fsum(each for each in turns if each is not None),
+        raw=pieces[0].raw,
+        merged=True,
+    )
+
+
+def _bounds_of_extreme(largest: Sequence[Interval], smallest: Sequence[Interval]) -> Interval:
+    """Return the bounds of the largest element of a sum of tensors."""
+    rest = math.fsum(each.low for each in smallest)
+    lows = [top.low + rest - least.low for top, least in zip(largest, smallest, strict=True)]
+    return Interval(max(lows), math.fsum(each.high for each in largest))
+
+
+def _bounds_of_norm(norms: Sequence[Interval]) -> Interval:
+    total = math.fsum(each.high for each in norms)
+    return Interval(max(0.0, *(each.low - (total - each.high) for each in norms)), total)
+
+
+def _negative(interval: Interval) -> Interval:
+    return Interval(-interval.high, -interval.low)
+
+
+def _each_end(function: Any, intervals: Sequence[Interval]) -> Interval:
+    """Return ``function`` of the lower ends and of the upper ends; NaN anywhere stays NaN."""
+    ends = [[interval.low for interval in intervals], [interval.high for interval in intervals]]
+    return Interval(*(math.nan if any(value != value for value in end) else function(end) for end in ends))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _parts(raw: dict[str, Any]) -> int:
+    """Return into how many parts recorded placements cut a tensor, of which the record has one."""
+    placements, mesh = raw.get("placements"), raw.get("device_mesh")
+    if not isinstance(placements, list) or not isinstance(mesh, list):
+        return 1
+    parts = 1
+    for placement in placements:
+        if not isinstance(mesh, list):
+            break
+        if isinstance(placement, dict) and "Shard" in placement:
+            parts *= len(mesh)
+        mesh = mesh[0] if mesh else None
+    return max(parts, 1)
