@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,6 +106,19 @@ def of_single_elements(mean: Floats, norm: Floats, numel: Floats) -> Floats:
     """
     beyond = np.maximum(np.maximum(mean, norm) - 2.0 * FLOAT32_ROUNDOFF, 0.0)
     return np.asarray(beyond * np.sqrt(np.maximum(numel, 1.0)))
+
+
+def with_digits(value: float, roundoff: float) -> float:
+    """Return a statistic with the digits that it is recorded with: those of a 16-bit dtype, else all of them.
+
+    Args:
+        value: the statistic, in the unit of the data.
+        roundoff: the unit round-off of the dtype.
+    """
+    if roundoff <= FLOAT32_ROUNDOFF or not math.isfinite(value):
+        return value
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa / roundoff) * roundoff, exponent)
 
 
 def rounded_to(values: Floats, roundoff: Floats) -> NDArray[Any]:

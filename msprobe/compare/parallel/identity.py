@@ -37,13 +37,15 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A recorded call: its key, its name on its rank, its record, and the name of the module call around it."""
+    """A recorded call: its key, its name on its rank, its record, the name of the module call around it, and the stage of
+    the pipeline, chunks counted."""
 
     key: Key
     name: str
     cls: str
     body: Mapping[str, Any]
     parent: str | None
+    stage: int = 0
 
 
 @dataclass(slots=True)
@@ -81,7 +83,9 @@ def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int
     experts = _expert_offsets(paths, places)
     result = []
     for dump, place, names, own in zip(dumps, places, parsed, paths, strict=True):
-        final = {name: _numbered(at, layers, experts.get(place.ep, {})) for name, at in own.items()}
+        final = {
+            name: _Located(_numbered(at, layers, experts.get(place.ep, {})), at.stage) for name, at in own.items()
+        }
         result.append(_with_keys(dump, place, names, final))
     return result
 
@@ -170,13 +174,15 @@ def _numbered(at: _Located, layers: Mapping[tuple[str, int], int], experts: Mapp
     return ".".join(own)
 
 
-def _with_keys(dump: Dump, place: Coordinates, names: Mapping[str, ModuleName], paths: Mapping[str, str]) -> RankCalls:
+def _with_keys(
+    dump: Dump, place: Coordinates, names: Mapping[str, ModuleName], located: Mapping[str, _Located]
+) -> RankCalls:
     """Return the calls of a rank; each module is called equally often in every micro batch."""
-    numbers: dict[tuple[str, Phase], list[int]] = {}
+    numbers: dict[tuple[_Located, Phase], list[int]] = {}
     for name, entry in names.items():
-        numbers.setdefault((paths[name], entry.phase), []).append(entry.call or 0)
+        numbers.setdefault((located[name], entry.phase), []).append(entry.call or 0)
     outer = Counter(
-        paths[name]
+        located[name]
         for name, entry in names.items()
         if entry.phase is Phase.FORWARD and parent_of(dump.construct, name) is None
     )
@@ -184,12 +190,13 @@ def _with_keys(dump: Dump, place: Coordinates, names: Mapping[str, ModuleName], 
     result = RankCalls(place, dump, micro=micro)
     order = {group: {call: index for index, call in enumerate(sorted(calls))} for group, calls in numbers.items()}
     for name, entry in names.items():
-        group = paths[name], entry.phase
+        group = located[name], entry.phase
         index, turns = order[group][entry.call or 0], len(numbers[group]) // micro
         at = divmod(index, turns) if turns and not len(numbers[group]) % micro else (0, index)
         body = dump.data[name]
         cls = entry.cls.removeprefix(_SHARDED_CLASS) or entry.cls
-        if isinstance(body, dict) and paths[name]:  # the model itself is recorded inside of a wrapper only
-            key = Key(paths[name], entry.phase, *at)
-            result.calls.append(Call(key, name, cls, body, parent_of(dump.construct, name)))
+        path, stage = located[name]
+        if isinstance(body, dict) and path:  # the model itself is recorded inside of a wrapper only
+            parent = parent_of(dump.construct, name)
+            result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage))
     return result

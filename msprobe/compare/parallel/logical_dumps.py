@@ -49,7 +49,7 @@ class Side:
             for call in rank.calls:
                 micro = 0 if apart else call.key.micro
                 key = call.key if apart else call.key._replace(micro=0)
-                at = (place.tp, place.cp, place.dp, micro, 0, place.pp)
+                at = (place.tp, place.cp, place.dp, micro, 0, call.stage)
                 self.calls.setdefault(key, {}).setdefault(at, call)
 
 
@@ -298,14 +298,12 @@ def _kept(key: Key, known: Iterable[Key]) -> Key:
 def _ordered(side: Side, known: set[Key]) -> list[Key]:
     """Return the identities in the order of execution of one model: forward from the first stage on, then backward from
     the last stage on."""
-    stages = max(rank.place.pp for rank in side.ranks) + 1
+    stages = 1 + max((call.stage for rank in side.ranks for call in rank.calls), default=0)
     places: dict[Key, tuple[int, int, int, int]] = {}
     for rank in side.ranks:
         for position, call in enumerate(rank.calls):
             key = _kept(call.key, known)
             backward = key.phase is not Phase.FORWARD
-            stage = stages - rank.place.pp if backward else rank.place.pp
-            at = (int(backward), key.micro, stage, position)
-            if key not in places or (at > places[key] if backward is False and at[2] > places[key][2] else False):
-                places[key] = at
+            at = (int(backward), key.micro, stages - call.stage if backward else call.stage, position)
+            places.setdefault(key, at)
     return sorted(known & places.keys(), key=places.__getitem__)

@@ -16,6 +16,7 @@ from msprobe.compare.records.leaves import is_shape
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.tolerance import unit_roundoff, with_digits
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
@@ -96,11 +97,12 @@ class Piece:
         that side's. ``shape`` is that of the whole."""
         if not self.merged:
             return {key: value for key, value in self.raw.items() if key not in _ON_ONE_RANK} | {"shape": list(shape)}
+        digits = unit_roundoff(str(self.raw.get("dtype", "")))
         values: dict[str, Any] = {
             _MAX: self.largest.nearest(other.get(_MAX)),
             _MIN: self.smallest.nearest(other.get(_MIN)),
-            _MEAN: self.mean,
-            _NORM: self.norm and self.norm.nearest(other.get(_NORM)),
+            _MEAN: self.mean if self.mean is None else with_digits(self.mean, digits),
+            _NORM: self.norm and with_digits(self.norm.nearest(other.get(_NORM)), digits),
         }
         if self.projection is not None:
             values[PROJECTION] = self.projection
