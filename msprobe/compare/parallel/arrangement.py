@@ -39,33 +39,37 @@ class Mode(Enum):
     """Copies that have come apart."""
 
 
+Modes = tuple[Mode, ...]
+"""What the pieces are along each axis."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrangement:
     """What the pieces are along each axis, how many elements the whole has, and how far-fetched that is."""
 
-    modes: tuple[Mode, ...]
+    modes: Modes
     numel: int
     cost: int
 
 
 def arranged(
-    target: Grid, golden: Grid, kind: Kind, numel: int | None = None
+    target: Grid, golden: Grid, kind: Kind, values: tuple[Modes | None, Modes | None] = (None, None)
 ) -> tuple[Arrangement, Arrangement] | None:
     """Return the arrangements of both sides that make wholes of one size; None where no arrangements do.
 
-    ``numel`` is the number of elements of the whole, where it is known.
+    ``values`` are, of gradients, the modes of the value that they belong to on each side.
     """
     pairs = (
         (own, other)
-        for own, other in product(_arrangements(target, kind, numel), _arrangements(golden, kind, numel))
+        for own, other in product(_arrangements(target, kind, values[0]), _arrangements(golden, kind, values[1]))
         if own.numel == other.numel
     )
     return min(pairs, key=lambda pair: pair[0].cost + pair[1].cost, default=None)
 
 
-def likely(grid: Grid, kind: Kind) -> Arrangement:
+def likely(grid: Grid, kind: Kind, value: Modes | None = None) -> Arrangement:
     """Return the arrangement that the values of one side alone suggest."""
-    return min(_arrangements(grid, kind, None), key=lambda each: each.cost)
+    return min(_arrangements(grid, kind, value), key=lambda each: each.cost)
 
 
 def whole(
@@ -116,18 +120,21 @@ def _groups(grid: Grid, axis: int) -> dict[Coordinates, list[Piece]]:
     return groups
 
 
-def _arrangements(grid: Grid, kind: Kind, numel: int | None) -> Iterator[Arrangement]:
+def _arrangements(grid: Grid, kind: Kind, value: Modes | None) -> Iterator[Arrangement]:
     """Yield every way to see the pieces of a side."""
     axes = len(next(iter(grid)))
-    choices = [list(_choices(grid, axis, kind, numel)) for axis in range(axes)]
+    choices = [list(_choices(grid, axis, kind, value[axis] if value else None)) for axis in range(axes)]
     sizes = {place: piece.numel for place, piece in grid.items()}
     for chosen in product(*choices):
         modes = tuple(mode for mode, _ in chosen)
         yield Arrangement(modes, _numel(sizes, modes), sum(cost for _, cost in chosen))
 
 
-def _choices(grid: Grid, axis: int, kind: Kind, numel: int | None) -> Iterator[tuple[Mode, int]]:
-    """Yield what the pieces along an axis can be, with a cost: 0 for what the values say."""
+def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[tuple[Mode, int]]:
+    """Yield what the pieces along an axis can be, with a cost: 0 for what the values say.
+
+    A gradient lies as its ``value`` does: in cuts, or as copies or summands where the ranks hold copies of the value.
+    """
     groups = _groups(grid, axis).values()
     if all(len(group) == 1 for group in groups):
         yield Mode.COPY, 0
@@ -135,11 +142,13 @@ def _choices(grid: Grid, axis: int, kind: Kind, numel: int | None) -> Iterator[t
     same_size = all(len({piece.numel for piece in group}) == 1 for group in groups)
     copies = all(group[0].agrees(piece) for group in groups for piece in group[1:])
     if copies:
-        yield Mode.COPY, 0
-    complete = numel is not None and any(piece.numel == numel for piece in grid.values())
-    yield Mode.CUT, (1 if copies else 0) + (4 if complete else 0)
-    if same_size and not copies:
-        yield (Mode.DRIFTED, 3) if kind is Kind.PARAMETER else (Mode.SUM, 2)
+        yield Mode.COPY, 4 if value is Mode.CUT else 0
+    yield Mode.CUT, 4 if value is Mode.COPY else 0 if value is Mode.CUT or not copies else 1
+    if same_size and kind is Kind.PARAMETER:
+        if not copies:
+            yield Mode.DRIFTED, 3
+    elif same_size and not copies:
+        yield Mode.SUM, 2
     elif same_size and kind is Kind.GRADIENT_OF_PARAMETER:
         yield Mode.SUM, 3
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import Arrangement, Coordinates, Grid, Kind, arranged, likely, whole
+from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, Modes, arranged, likely, whole
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
@@ -84,7 +84,7 @@ class _Merge:
     golden: Side
     records: tuple[dict[Key, dict[str, Any]], dict[Key, dict[str, Any]]] = field(default_factory=lambda: ({}, {}))
     unclear: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
-    sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    modes: dict[tuple[int, Key, _Path], Modes] = field(default_factory=dict)
 
     @property
     def other_experts(self) -> bool:
@@ -171,10 +171,12 @@ class _Walk:
         first = next(iter(own.values()))
         if grid is None:
             return dict(first)
-        kind, numel = self._kind(path), self._numel(path)
+        kind, value = self._kind(path), self._value(path)
         if others is None:
-            return whole(grid, likely(grid, kind)).record({}, first["shape"])
-        pair = arranged(grid, others, kind, numel)
+            return whole(grid, likely(grid, kind)).record(None, first["shape"])
+        modes = self.merge.modes
+        values = [modes.get((side, *value)) if value else None for side in (self.side, 1 - self.side)]
+        pair = arranged(grid, others, kind, (values[0], values[1]))
         if pair is None:
             self.merge.unclear[self.side].append(".".join(map(str, (*self.key, *path))))
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
@@ -182,9 +184,9 @@ class _Walk:
         left = whole(grid, pair[0], right, kind=kind)
         if left.projection is None or right.projection is None or self._unordered():
             left = left.without_order()
-        if kind is Kind.PARAMETER:
-            self.merge.sizes[self.key.path, str(path[-1])] = left.numel
-        return left.record(_shown(right), _shape(left, right))
+        if self.key.phase is Phase.FORWARD:
+            modes[self.side, self.key, path] = pair[0].modes
+        return left.record(right, _shape(left, right))
 
     def _grid(self, nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
         """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics.
@@ -210,10 +212,14 @@ class _Walk:
             return Kind.GRADIENT_OF_PARAMETER
         return Kind.PARAMETER if path and path[0] == "parameters" else Kind.ACTIVATION
 
-    def _numel(self, path: _Path) -> int | None:
-        if self.key.phase is not Phase.PARAMETERS_GRAD:
+    def _value(self, path: _Path) -> tuple[Key, _Path] | None:
+        """Return the call and the path of the value that a gradient belongs to."""
+        if self.key.phase is Phase.FORWARD:
             return None
-        return self.merge.sizes.get((self.key.path, str(path[0])))
+        forward = self.key._replace(phase=Phase.FORWARD)
+        if self.key.phase is Phase.PARAMETERS_GRAD:
+            return forward, ("parameters", path[0])
+        return forward, ("output" if path[0] == "input" else "input_args", *path[1:])
 
     def _argument(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> Any:
         """Return the argument; one that the other side has on one of its ranks is the same."""
@@ -230,11 +236,6 @@ def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
         elif isinstance(node, list) and isinstance(key, int) and key < len(node):
             below[place] = node[key]
     return below
-
-
-def _shown(piece: Piece) -> dict[str, Any]:
-    """Return the statistics of a whole as a record."""
-    return piece.record({}, ())
 
 
 def _shape(own: Piece, other: Piece) -> list[int]:
@@ -305,5 +306,6 @@ def _ordered(side: Side, known: set[Key]) -> list[Key]:
             key = _kept(call.key, known)
             backward = key.phase is not Phase.FORWARD
             at = (int(backward), key.micro, stages - call.stage if backward else call.stage, position)
-            places.setdefault(key, at)
+            if key not in places or at[2] > places[key][2]:  # a module around several stages ends with the last one
+                places[key] = at
     return sorted(known & places.keys(), key=places.__getitem__)

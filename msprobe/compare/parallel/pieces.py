@@ -29,11 +29,12 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def nearest(self, value: Any) -> float:
-        """Return ``value`` where the interval holds it, else its end that is nearer; the middle for no number."""
-        if not isinstance(value, (int, float)) or value != value:
+    def nearest(self, other: Interval | None) -> float:
+        """Return the number of this interval that is nearest to ``other``: one and the same for both where they overlap,
+        and the middle without an other one."""
+        if other is None or other.low != other.low:
             return (self.low + self.high) / 2
-        return min(max(value, self.low), self.high)
+        return min(max(self.low, other.low), self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +93,17 @@ class Piece:
         """Return the piece without what depends on the order of its elements."""
         return replace(self, projection=None, raw={k: v for k, v in self.raw.items() if k != PROJECTION})
 
-    def record(self, other: dict[str, Any], shape: Sequence[int]) -> dict[str, Any]:
-        """Return the record of the whole beside the record of the other side; bounded statistics are those nearest to
-        that side's. ``shape`` is that of the whole."""
+    def record(self, other: Piece | None, shape: Sequence[int]) -> dict[str, Any]:
+        """Return the record of the whole beside that of the other side; bounded statistics are those nearest to that
+        side's. ``shape`` is that of the whole."""
         if not self.merged:
             return {key: value for key, value in self.raw.items() if key not in _ON_ONE_RANK} | {"shape": list(shape)}
         digits = unit_roundoff(str(self.raw.get("dtype", "")))
         values: dict[str, Any] = {
-            _MAX: self.largest.nearest(other.get(_MAX)),
-            _MIN: self.smallest.nearest(other.get(_MIN)),
+            _MAX: self.largest.nearest(other and other.largest),
+            _MIN: self.smallest.nearest(other and other.smallest),
             _MEAN: self.mean if self.mean is None else with_digits(self.mean, digits),
-            _NORM: self.norm and with_digits(self.norm.nearest(other.get(_NORM)), digits),
+            _NORM: self.norm and with_digits(self.norm.nearest(other and other.norm), digits),
         }
         if self.projection is not None:
             values[PROJECTION] = self.projection
