@@ -17,8 +17,8 @@ from msprobe.compare.parallel.pieces import Piece, added, joined
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
 Grid = Mapping[Coordinates, Piece]
-CONTEXT = 1
-"""The axis of context parallelism."""
+CONTEXT, DATA, HOLDER = 1, 2, 4
+"""The axes of context and data parallelism, and along which the holders of a tied parameter are counted."""
 
 
 class Kind(Enum):

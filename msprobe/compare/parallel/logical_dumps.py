@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, Modes, arranged, likely, whole
+from msprobe.compare.parallel.arrangement import CONTEXT, DATA, HOLDER, Coordinates, Grid, Kind, Modes, arranged, likely, whole
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
-from msprobe.compare.parallel.pieces import Piece, piece_of
+from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.compare.records.leaves import NO_WHOLE
 from msprobe.core.naming import ModuleName, Phase
@@ -167,7 +167,8 @@ class _Walk:
         return first
 
     def _tensor(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
-        grid, others = self._grid(own, self.factors[0]), self._grid(other, self.factors[1])
+        factors = self._factors(own, other)
+        grid, others = _grid(own, factors[0]), _grid(other, factors[1])
         first = next(iter(own.values()))
         if grid is None:
             return dict(first)
@@ -188,19 +189,16 @@ class _Walk:
             modes[self.side, self.key, path] = pair[0].modes
         return left.record(right, _shape(left, right))
 
-    def _grid(self, nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
-        """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics.
-
-        Gradients of sharded parameters are recorded after they were averaged.
-        """
-        grid = {}
-        for place, node in nodes.items():
-            piece = piece_of(node)
-            if piece is None:
-                return None
-            reduced = self.key.phase is Phase.PARAMETERS_GRAD and "placements" in node
-            grid[place] = piece if reduced else piece.scaled(factor)
-        return grid or None
+    def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:
+        """Return what the pieces of both sides are multiplied with. Gradients of sharded parameters are recorded after
+        they were averaged over the ranks, those of others before."""
+        if self.key.phase is not Phase.PARAMETERS_GRAD:
+            return self.factors
+        averaged = [any(_is_placed(node) for node in nodes.values()) for nodes in (own, other)]
+        if averaged == [False, False] or not other:
+            return self.factors
+        first, second = (1.0 if done else 1.0 / _samples(nodes) for done, nodes in zip(averaged, (own, other), strict=True))
+        return first, second
 
     def _unordered(self) -> bool:
         """Return whether the rows of this call come in an order of their own on each side: tokens of an expert."""
@@ -236,6 +234,35 @@ def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
         elif isinstance(node, list) and isinstance(key, int) and key < len(node):
             below[place] = node[key]
     return below
+
+
+def _grid(nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
+    """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics."""
+    grid = {}
+    for place, node in nodes.items():
+        piece = piece_of(node)
+        if piece is None:
+            return None
+        grid[_in_mesh(place, node)] = piece.scaled(factor)
+    return grid or None
+
+
+def _is_placed(node: Any) -> bool:
+    return isinstance(node, dict) and "placements" in node
+
+
+def _in_mesh(place: Coordinates, node: Any) -> Coordinates:
+    """Return the place of a piece: replicas of a sharded tensor hold it as the holders of a tied parameter do."""
+    parts = shards(node)
+    if parts == 1:
+        return place
+    replica, shard = divmod(place[DATA], parts)
+    return (*place[:DATA], shard, *place[DATA + 1 : HOLDER], replica)
+
+
+def _samples(nodes: Mapping[Coordinates, Any]) -> int:
+    """Return how many ranks have samples or tokens of their own."""
+    return len({(place[CONTEXT], place[DATA]) for place in nodes})
 
 
 def _shape(own: Piece, other: Piece) -> list[int]:

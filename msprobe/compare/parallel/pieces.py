@@ -119,12 +119,12 @@ def piece_of(raw: Any) -> Piece | None:
     if not _is_number(top) or not _is_number(low):
         return None
     return Piece(
-        numel=math.prod(raw["shape"]) // _parts(raw),
+        numel=math.prod(raw["shape"]) // shards(raw),
         largest=Interval(top, top),
         smallest=Interval(low, low),
         mean=mean if _is_number(mean) else None,
         norm=Interval(norm, norm) if _is_number(norm) else None,
-        projection=raw.get(PROJECTION) if _is_number(raw.get(PROJECTION)) and _parts(raw) == 1 else None,
+        projection=raw.get(PROJECTION) if _is_number(raw.get(PROJECTION)) and shards(raw) == 1 else None,
         raw=raw,
     )
 
@@ -195,9 +195,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _parts(raw: dict[str, Any]) -> int:
+def shards(raw: Any) -> int:
     """Return into how many parts recorded placements cut a tensor, of which the record has one."""
-    placements, mesh = raw.get("placements"), raw.get("device_mesh")
+    placements, mesh = (raw.get(key) if isinstance(raw, dict) else None for key in ("placements", "device_mesh"))
     if not isinstance(placements, list) or not isinstance(mesh, list):
         return 1
     parts = 1

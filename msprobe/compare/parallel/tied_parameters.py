@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import Coordinates
+from msprobe.compare.parallel.arrangement import HOLDER, Coordinates
 from msprobe.compare.parallel.identity import Call, Key
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.core.naming import Phase
 
-HOLDER = 4
-"""The axis of coordinates along which the holders of a tied parameter are counted."""
 Calls = dict[Key, dict[Coordinates, Call]]
 _Parameter = tuple[str, str]
 
