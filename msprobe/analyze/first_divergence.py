@@ -27,7 +27,7 @@ from msprobe.compare.records.call_source import (
     source_of_pair,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair
-from msprobe.compare.records.leaves import slot_of
+from msprobe.compare.records.leaves import MERGED, slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
@@ -39,6 +39,8 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 OUTLIER = 100.0
+FAR_OUT = 3.0
+ENTERS_FROM_OUTSIDE = "its input differs, and was made outside of the modules; functions are left out of merged ranks"
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
@@ -61,8 +63,9 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
         comparison: the compared pair.
         later_step: whether an earlier step was compared and agreed, so that a wrong parameter comes from its update.
     """
-    found = _DivergenceSearch(comparison, later_step).run()
-    if found is not None:
+    search = _DivergenceSearch(comparison, later_step)
+    found = search.run()
+    if found is not None and not search.update_told:
         source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
         if source is not None:
             set_place(found.description, source)
@@ -77,16 +80,38 @@ class _DivergenceSearch:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > RowKind.UNCHECKED
+        self._merged = MERGED in comparison.target.header
+        self.update_told = False
 
     def run(self) -> Divergence | None:
         """Return the first divergence, None where no entry diverges."""
         diverging = self._comparison.row_levels.diverging.nonzero()[0]
         if not diverging.size:
             return None
+        told = self._worst_update() if self._merged and self._later_step else None
+        if told is not None:
+            self.update_told = True
+            return told
         entry, origin = int(diverging[0]), self._table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
         return Divergence(entry, self._describe(entry))
+
+    def _worst_update(self) -> Divergence | None:
+        """Return the parameter whose update in the step before is wrong, where those of most others agree better."""
+        kind, worst = self._comparison.judged.kind, self._comparison.measured.worst
+        parameters = np.flatnonzero(self._comparison.measured.role == Role.PARAMETER)
+        trained = [int(row) for row in parameters if self._is_trained(row)]
+        wrong = [row for row in trained if kind[row] > RowKind.UNCHECKED]
+        if not wrong or len(trained) < 3:
+            return None
+        row = max(wrong, key=lambda number: (kind[number], worst[number]))
+        others = float(np.median(worst[trained]))
+        if kind[row] == RowKind.VALUE and (worst[row] <= FAR_OUT * others or 2 * len(wrong) > len(trained)):
+            return None
+        entry = int(self._table.entry_of_row()[row])
+        note = "the step before agrees, so its gradient, or its update, differs from those of the other parameters"
+        return Divergence(entry, self._result(entry, row, self._module(entry), note))
 
     def _describe(self, entry: int) -> FirstDivergence:
         if self._table.origin is not None and self._table.origin.entry == entry:
@@ -275,6 +300,8 @@ class _DivergenceSearch:
                 return self._enters_in(number, entry, call, row)
             if self._table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
+        if self._merged and enclosing is None:
+            return self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
         return self._result(call, row, enclosing, UNEXPLAINED)
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:

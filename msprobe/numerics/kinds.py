@@ -27,8 +27,10 @@ class RowKind(IntEnum):
     DTYPE = 10
     SHAPE = 11
     NON_FINITE = 12
-    MISSING_IN_GOLDEN = 13
-    MISSING_IN_TARGET = 14
+    COPIES_DIFFER = 13
+    NOT_ADDED = 14
+    MISSING_IN_GOLDEN = 15
+    MISSING_IN_TARGET = 16
 
 
 class Role(IntEnum):

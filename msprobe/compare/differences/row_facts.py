@@ -30,7 +30,7 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
@@ -46,6 +46,8 @@ _MAX = LARGEST.name
 _LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
 _SMALL = 2.0**-13  # above it no 16-bit float has lost digits
 
+
+_OF_MERGED = ((COPIES_DIFFER, RowKind.COPIES_DIFFER), (NOT_ADDED, RowKind.NOT_ADDED))
 
 _NOTHING = Leaf("", "", None)
 _ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
@@ -251,6 +253,9 @@ def _is_unmeasured(raw: dict[str, Any]) -> bool:
 
 def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
     """Return what the descriptions of two tensors say without their values; ``leaf`` tells the slot."""
+    for key, kind in _OF_MERGED:
+        if (key in target) != (key in golden):
+            return kind
     if target["shape"] != golden["shape"]:
         return RowKind.SHAPE
     if target["dtype"] != golden["dtype"] and not same_dtype(str(target["dtype"]), str(golden["dtype"])):

@@ -9,30 +9,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.layout import Coordinates
 from msprobe.compare.records.entries import parent_of
-from msprobe.core.naming import ModuleName, NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 
 _WRAPPERS = frozenset({"_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module", "_forward_module"})
 _LEADING = "module"
 _EXPERT = "expert"
 _SHARDED_CLASS = "FSDP"
+_COLLECTIVE = "Distributed"
+_BACKWARD_FRAME = ", in backward,"
+_FRAMES = 2
 
 
 class Key(NamedTuple):
-    """The identity of a call of a module.
+    """The identity of a call.
 
-    ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch.
+    ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch. ``function`` and
+    ``index`` are those of a call of a function in it: what is called on which line, and its number among the calls there.
     """
 
     path: str
     phase: Phase
     micro: int
     turn: int
+    function: str = ""
+    index: int = 0
+
+
+class Part(IntEnum):
+    """The part of a step in which a call is made."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    UPDATE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,7 @@ class Call:
     body: Mapping[str, Any]
     parent: str | None
     stage: int = 0
+    part: Part = Part.FORWARD
 
 
 @dataclass(slots=True)
@@ -56,12 +72,14 @@ class RankCalls:
         place: the coordinates of the rank.
         dump: its records.
         calls: its calls.
+        functions: its calls of functions outside of modules.
         micro: the number of micro batches.
     """
 
     place: Coordinates
     dump: Dump
     calls: list[Call] = field(default_factory=list)
+    functions: list[Call] = field(default_factory=list)
     micro: int = 1
 
 
@@ -86,7 +104,10 @@ def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int
         final = {
             name: _Located(_numbered(at, layers, experts.get(place.ep, {})), at.stage) for name, at in own.items()
         }
-        result.append(_with_keys(dump, place, names, final))
+        positions = {name: position for position, name in enumerate(dump.data)}
+        calls = _with_keys(dump, place, names, final)
+        calls.functions = sorted(function_calls(calls), key=lambda call: positions[call.name])
+        result.append(calls)
     return result
 
 
@@ -198,5 +219,62 @@ def _with_keys(
         path, stage = located[name]
         if isinstance(body, dict) and path:  # the model itself is recorded inside of a wrapper only
             parent = parent_of(dump.construct, name)
-            result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage))
+            part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
+            result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage, part))
     return result
+
+
+def function_calls(rank: RankCalls) -> list[Call]:
+    """Return the calls of functions outside of modules on a rank.
+
+    They belong together by the line that makes them. Of lines that are run for each parameter nothing tells which calls
+    belong together where parameters lie on several ranks; such lines after the backward passes are left out.
+    """
+    dump, stage = rank.dump, max((call.stage for call in rank.calls), default=0)
+    last = max((position for position, name in enumerate(dump.data) if name.endswith(".backward")), default=0)
+    found: dict[tuple[str, Part], list[tuple[str, ApiName]]] = {}
+    for position, name in enumerate(dump.data):
+        entry = _function(dump, name)
+        if entry is None:
+            continue
+        frames = dump.stacks.get(name, [])
+        inside_backward = any(_BACKWARD_FRAME in frame for frame in frames)
+        part = Part.UPDATE if position > last else Part.BACKWARD if inside_backward else Part.FORWARD
+        line = " < ".join(map(_line, frames[:_FRAMES]))
+        found.setdefault((f"{entry.stem} {line}", part), []).append((name, entry))
+    result: list[Call] = []
+    backward = {name for name in dump.data if name.endswith(".backward")}
+    for (function, part), own in found.items():
+        if part is Part.UPDATE and len(own) > 1:
+            continue
+        turns = len(own) // rank.micro if not len(own) % rank.micro else 0
+        for number, (name, entry) in enumerate(own):
+            micro, index = divmod(number, turns) if turns and part is not Part.UPDATE else (0, number)
+            key = Key("", Phase.FORWARD, micro, 0, function, index)
+            result.append(Call(key, name, entry.stem, dump.data[name], None, stage, part))
+            back = str(replace(entry, phase=Phase.BACKWARD))
+            if back in backward:
+                key = key._replace(phase=Phase.BACKWARD)
+                result.append(Call(key, back, entry.stem, dump.data[back], None, stage, Part.BACKWARD))
+    return result
+
+
+def _function(dump: Dump, name: str) -> ApiName | None:
+    """Return the parsed name of a forward call of a function outside of modules; None for others."""
+    if not name.endswith(".forward") or parent_of(dump.construct, name) is not None:
+        return None
+    body = dump.data[name]
+    if not isinstance(body, dict) or body.get("is_recompute") is True:
+        return None
+    try:
+        entry = parse_entry(name)
+    except NameSyntaxError:
+        return None
+    return entry if isinstance(entry, ApiName) and entry.prefix != _COLLECTIVE else None
+
+
+def _line(frame: str) -> str:
+    """Return the file, the function and the text of a frame, without its folder and its number of the line."""
+    place, _, text = frame.partition("\n")
+    file, _, where = place.partition(", line ")
+    return f"{file.rpartition('/')[2]} {where.partition(' in ')[2].strip(' ,')}: {text.strip()}"

@@ -8,18 +8,19 @@ calls, and values of modules decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import CONTEXT, DATA, HOLDER, Coordinates, Grid, Kind, Modes, arranged, likely, whole
+from msprobe.compare.parallel.arrangement import CONTEXT, DATA, HOLDER, TENSOR, Coordinates, Grid, Kind, Mode, Modes, arranged, likely, whole
 from msprobe.compare.parallel.gradient_scale import gradient_scale
-from msprobe.compare.parallel.identity import Call, Key, RankCalls, rank_calls
+from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.tied_parameters import tie
-from msprobe.compare.records.leaves import NO_WHOLE
+from msprobe.compare.records.leaves import COPIES_DIFFER, MERGED, NO_WHOLE, NOT_ADDED
 from msprobe.core.naming import ModuleName, Phase
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
@@ -77,6 +78,27 @@ def _side(place: Place) -> Side:
 
 
 @dataclass(slots=True)
+class PartialSums:
+    """Results of module calls of which the ranks hold summands, and the summands that calls were given."""
+
+    results: list[tuple[dict[str, Any], tuple[float, ...]]] = field(default_factory=list)
+    given: set[tuple[float, ...]] = field(default_factory=set)
+
+    def add(self, record: dict[str, Any], digest: tuple[float, ...], *, received: bool) -> None:
+        """Remember a merged value; ``digest`` tells which summands it has, ``received`` whether a call was given it."""
+        if received:
+            self.given.add(digest)
+        else:
+            self.results.append((record, digest))
+
+    def mark(self) -> None:
+        """Mark the results with which other modules went on."""
+        for record, digest in self.results:
+            if digest in self.given:
+                record[NOT_ADDED] = True
+
+
+@dataclass(slots=True)
 class _Merge:
     """The merge of both sides: records by identity, and what could not be put together."""
 
@@ -85,6 +107,7 @@ class _Merge:
     records: tuple[dict[Key, dict[str, Any]], dict[Key, dict[str, Any]]] = field(default_factory=lambda: ({}, {}))
     unclear: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     modes: dict[tuple[int, Key, _Path], Modes] = field(default_factory=dict)
+    partial_sums: tuple[PartialSums, PartialSums] = field(default_factory=lambda: (PartialSums(), PartialSums()))
 
     @property
     def other_experts(self) -> bool:
@@ -102,7 +125,9 @@ class _Merge:
         scale = gradient_scale(*(side.calls for side in sides))
         for key in rest:
             self._merge_calls(key, scale)
-        names = {key: self._name(key) for key in keys}
+        for sums in self.partial_sums:
+            sums.mark()
+        names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
         notes = [
             f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
@@ -111,11 +136,23 @@ class _Merge:
         ]
         return made[0], made[1], notes
 
-    def _name(self, key: Key) -> str:
-        calls = (self.golden.calls.get(key) or self.target.calls[key]).values()
-        cls = next(iter(calls)).cls
-        turns = 1 + max(each.turn for each in self._turns(key))
-        return str(ModuleName("Module", key.path, cls, key.phase, key.micro * turns + key.turn))
+    def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
+        """Return the names that identities get in both dumps."""
+        numbers: Counter[str] = Counter()
+        functions: dict[Key, int] = {}
+        names = {}
+        for key in keys:
+            call = next(iter((self.golden.calls.get(key) or self.target.calls[key]).values()))
+            if not key.function:
+                turns = 1 + max(each.turn for each in self._turns(key))
+                names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, key.micro * turns + key.turn))
+                continue
+            forward = key._replace(phase=Phase.FORWARD)
+            if forward not in functions:
+                functions[forward] = numbers[call.cls]
+                numbers[call.cls] += 1
+            names[key] = f"{call.cls}.{functions[forward]}.{key.phase}"
+        return names
 
     def _turns(self, key: Key) -> Iterator[Key]:
         turn = 0
@@ -187,7 +224,12 @@ class _Walk:
             left = left.without_order()
         if self.key.phase is Phase.FORWARD:
             modes[self.side, self.key, path] = pair[0].modes
-        return left.record(right, _shape(left, right))
+        record = left.record(right, _shape(left, right))
+        if Mode.DRIFTED in pair[0].modes:
+            record[COPIES_DIFFER] = True
+        if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
+            self.merge.partial_sums[self.side].add(record, _digest(grid), received=path[0] != "output")
+        return record
 
     def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:
         """Return what the pieces of both sides are multiplied with. Gradients of sharded parameters are recorded after
@@ -245,6 +287,11 @@ def _grid(nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
             return None
         grid[_in_mesh(place, node)] = piece.scaled(factor)
     return grid or None
+
+
+def _digest(grid: Grid) -> tuple[float, ...]:
+    """Return numbers that tell these pieces from others."""
+    return tuple(grid[place].norm.low if grid[place].norm else grid[place].largest.low for place in sorted(grid))  # type: ignore[union-attr]
 
 
 def _is_placed(node: Any) -> bool:
@@ -316,7 +363,8 @@ def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key,
             if call.name in rank.dump.stacks:
                 stacks.setdefault(names[key], rank.dump.stacks[call.name])
     data = {names[key]: records[key] for key in _ordered(side, known)}
-    return replace(first, data=data, construct=construct, stacks=stacks)
+    header = {**first.header, MERGED: True}
+    return replace(first, data=data, construct=construct, stacks=stacks, header=header)
 
 
 def _kept(key: Key, known: Iterable[Key]) -> Key:
@@ -331,8 +379,8 @@ def _ordered(side: Side, known: set[Key]) -> list[Key]:
     for rank in side.ranks:
         for position, call in enumerate(rank.calls):
             key = _kept(call.key, known)
-            backward = key.phase is not Phase.FORWARD
-            at = (int(backward), key.micro, stages - call.stage if backward else call.stage, position)
+            stage = stages - call.stage if call.part is Part.BACKWARD else call.stage
+            at = (int(call.part), key.micro, stage, position)
             if key not in places or at[2] > places[key][2]:  # a module around several stages ends with the last one
                 places[key] = at
     return sorted(known & places.keys(), key=places.__getitem__)
