@@ -19,15 +19,17 @@ from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.parallel.merged_dump import MergedDump
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
     module_text,
+    of_stack,
     parent_in_phase,
     source_of_pair,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair
-from msprobe.compare.records.leaves import MERGED, slot_of
+from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
@@ -65,7 +67,7 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     """
     search = _DivergenceSearch(comparison, later_step)
     found = search.run()
-    if found is not None and not search.update_told:
+    if found is not None and not search.place_told:
         source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
         if source is not None:
             set_place(found.description, source)
@@ -80,8 +82,8 @@ class _DivergenceSearch:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > RowKind.UNCHECKED
-        self._merged = MERGED in comparison.target.header
-        self.update_told = False
+        self._merged = isinstance(comparison.target, MergedDump)
+        self.place_told = False
 
     def run(self) -> Divergence | None:
         """Return the first divergence, None where no entry diverges."""
@@ -90,7 +92,7 @@ class _DivergenceSearch:
             return None
         told = self._worst_update() if self._merged and self._later_step else None
         if told is not None:
-            self.update_told = True
+            self.place_told = True
             return told
         entry, origin = int(diverging[0]), self._table.origin
         if origin is not None and origin.boundary == entry:
@@ -105,10 +107,16 @@ class _DivergenceSearch:
         wrong = [row for row in trained if kind[row] > RowKind.UNCHECKED]
         if not wrong or len(trained) < 3:
             return None
-        row = max(wrong, key=lambda number: (kind[number], worst[number]))
+        apart = [row for row in wrong if kind[row] > RowKind.VALUE]
+        if apart:
+            return None if 2 * len(apart) > len(trained) else self._wrong_update(apart[0])
+        row = max(wrong, key=lambda number: worst[number])
         others = float(np.median(worst[trained]))
-        if kind[row] == RowKind.VALUE and (worst[row] <= FAR_OUT * others or 2 * len(wrong) > len(trained)):
-            return None
+        most = 2 * len(wrong) > len(trained)
+        return None if most or worst[row] <= FAR_OUT * others else self._wrong_update(row)
+
+    def _wrong_update(self, row: int) -> Divergence:
+        """Describe a parameter whose update stands out."""
         entry = int(self._table.entry_of_row()[row])
         note = "the step before agrees, so its gradient, or its update, differs from those of the other parameters"
         return Divergence(entry, self._result(entry, row, self._module(entry), note))
@@ -301,8 +309,19 @@ class _DivergenceSearch:
             if self._table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if self._merged and enclosing is None:
-            return self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
+            return self._from_outside(call, row)
         return self._result(call, row, enclosing, UNEXPLAINED)
+
+    def _from_outside(self, entry: int, row: int) -> FirstDivergence:
+        """Describe a call whose input was made wrong outside of the modules of merged ranks."""
+        target, name = self._comparison.target, self._table.entries[entry].target
+        suspect = target.suspect(name) if isinstance(target, MergedDump) and name is not None else None
+        if suspect is None or not suspect.stack:
+            return self._result(entry, row, self._module(entry), ENTERS_FROM_OUTSIDE)
+        description = self._result(entry, row, self._module(entry), f"its input differs; {suspect.reason}")
+        set_place(description, PairSource(of_stack(suspect.stack), None))
+        self.place_told = True
+        return description
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.

@@ -227,8 +227,9 @@ def _with_keys(
 def function_calls(rank: RankCalls) -> list[Call]:
     """Return the calls of functions outside of modules on a rank.
 
-    They belong together by the line that makes them. Of lines that are run for each parameter nothing tells which calls
-    belong together where parameters lie on several ranks; such lines after the backward passes are left out.
+    They belong together by the function of the program that makes them, and their order in it. After the backward passes
+    such functions run for each parameter, and nothing tells which calls belong together where parameters lie on several
+    ranks; so those that make several calls there are left out.
     """
     dump, stage = rank.dump, max((call.stage for call in rank.calls), default=0)
     last = max((position for position, name in enumerate(dump.data) if name.endswith(".backward")), default=0)
@@ -274,7 +275,6 @@ def _function(dump: Dump, name: str) -> ApiName | None:
 
 
 def _line(frame: str) -> str:
-    """Return the file, the function and the text of a frame, without its folder and its number of the line."""
-    place, _, text = frame.partition("\n")
-    file, _, where = place.partition(", line ")
-    return f"{file.rpartition('/')[2]} {where.partition(' in ')[2].strip(' ,')}: {text.strip()}"
+    """Return the file and the function of a frame: lines move, and their text changes, from version to version."""
+    file, _, where = frame.partition("\n")[0].partition(", line ")
+    return f"{file.rpartition('/')[2]} {where.partition(' in ')[2].strip(' ,')}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,9 +18,11 @@ from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
+from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
+from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.tied_parameters import tie
-from msprobe.compare.records.leaves import COPIES_DIFFER, MERGED, NO_WHOLE, NOT_ADDED
+from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED
 from msprobe.core.naming import ModuleName, Phase
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
@@ -129,6 +131,8 @@ class _Merge:
             sums.mark()
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
+        suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()})
+        made[0] = replace(made[0], suspect=suspects.of)
         notes = [
             f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
@@ -178,6 +182,23 @@ class _Merge:
     ) -> dict[str, Any]:
         walk = _Walk(self, key, side, factors)
         return walk.node(dict(bodies[0]), dict(bodies[1]), ())
+
+
+@dataclass(slots=True)
+class _Suspects:
+    """What makes a wrong input outside of modules, by the name of the module call that gets it."""
+
+    sides: tuple[Side, Side]
+    keys: Mapping[str, Key]
+
+    def of(self, name: str) -> Suspect | None:
+        key = self.keys.get(name)
+        calls = {} if key is None else self.sides[0].calls.get(key, {})
+        if key is None or not calls:
+            return None
+        apart = len({call.key.micro for call in calls.values()}) == 1
+        outside = OutsideCalls(self.sides[0].ranks, self.sides[1].ranks, apart=apart)
+        return outside.suspect(key, next(iter(calls.values())))
 
 
 @dataclass(slots=True)
@@ -347,7 +368,7 @@ def _joined_stages(bodies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return result
 
 
-def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> Dump:
+def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> MergedDump:
     first = side.ranks[0].dump
     construct, stacks = {}, {}
     by_name = [{call.name: call.key for call in rank.calls} for rank in side.ranks]
@@ -363,8 +384,8 @@ def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key,
             if call.name in rank.dump.stacks:
                 stacks.setdefault(names[key], rank.dump.stacks[call.name])
     data = {names[key]: records[key] for key in _ordered(side, known)}
-    header = {**first.header, MERGED: True}
-    return replace(first, data=data, construct=construct, stacks=stacks, header=header)
+    shared = {each.name: getattr(first, each.name) for each in fields(Dump)}
+    return MergedDump(**{**shared, "data": data, "construct": construct, "stacks": stacks})
 
 
 def _kept(key: Key, known: Iterable[Key]) -> Key:

@@ -6,7 +6,7 @@ ask ``call_source`` with the dump that recorded the entry, or ``source_of_pair``
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
@@ -48,6 +48,11 @@ def call_source(dump: Dump, entry: str) -> CallSource:
     """Return where the call of an entry of ``dump`` was made. Backward calls have the stack of their forward call."""
     stack = tuple(dump.stacks.get(in_phase(entry, Phase.FORWARD.value)) or ())
     return CallSource(stack, _module_of(dump, entry), source_line(stack))
+
+
+def of_stack(stack: Sequence[str]) -> CallSource:
+    """Return where a call outside of modules with this stack was made."""
+    return CallSource(tuple(stack), None, source_line(tuple(stack)))
 
 
 def source_of_pair(pair: EntryPair, target: Dump, golden: Dump) -> PairSource:

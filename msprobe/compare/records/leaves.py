@@ -20,8 +20,6 @@ from msprobe.numerics.metrics.statistics import Cell, shown
 _MOST_ELEMENTS = 1 << 63
 NO_WHOLE = "no_whole"
 """Key of a merged tensor without values: the ranks hold parts of it that make no whole, and the merge says so."""
-MERGED = "merged_ranks"
-"""Key of the header of a dump that several ranks made, with the calls of modules alone."""
 COPIES_DIFFER = "copies_differ"
 """Key of a merged tensor that ranks hold as copies, which have come apart."""
 NOT_ADDED = "not_added"

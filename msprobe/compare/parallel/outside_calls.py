@@ -1,0 +1,175 @@
+"""Which call of a function outside of modules makes a wrong value that enters a module.
+
+Functions outside of modules (the loss, what passes between stages) work on what a rank has, so their values differ between
+layouts also where all is right. They give no verdict. But where the gradient of a result, or what goes into the model,
+is wrong, the first of them explains it that gets what the other side gets and does something else with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, Mode, arranged, whole
+from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
+from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.pieces import Piece, piece_of
+from msprobe.core.naming import Phase
+from msprobe.core.store.record_walk import is_tensor, leaves
+
+_AGREES = 1e-3
+_GIVEN, _MADE = "input", "output"
+
+
+class _State(Enum):
+    AGREES = auto()
+    DIFFERS = auto()
+    UNKNOWN = auto()
+
+
+class OutsideCalls:
+    """The calls outside of modules on both sides, by identity.
+
+    Args:
+        target: the calls of the ranks of the target.
+        golden: those of the golden run.
+        apart: whether micro batches are kept apart.
+    """
+
+    def __init__(self, target: Sequence[RankCalls], golden: Sequence[RankCalls], *, apart: bool) -> None:
+        self._target, self._golden = _gathered(target, apart), _gathered(golden, apart)
+        self._ranks = target
+
+    def suspect(self, consumer: Key, call: Call) -> Suspect | None:
+        """Return the call that makes the wrong value which ``call``, of this identity, gets; None where none is found."""
+        made = self._made_alone(consumer, call)
+        if made is not None:
+            return made
+        candidates = list(self._before(consumer, call))
+        for key in candidates:
+            reason = self._own_difference(key)
+            if reason:
+                return self._named(key, reason)
+        first = next((key for key in candidates if self._inputs(key) is _State.DIFFERS), None)
+        return None if first is None else self._named(first, "the first call outside of the modules whose input differs")
+
+    def _named(self, key: Key, reason: str) -> Suspect:
+        rank, call = next(iter(self._target[key].values()))
+        return Suspect(rank.dump.stacks.get(_forward_name(call.name), ()), reason)
+
+    def _before(self, consumer: Key, call: Call) -> Iterator[Key]:
+        """Yield the calls that both sides make before this one in its micro batch."""
+        for key, calls in self._target.items():
+            own = next(iter(calls.values()))[1]
+            if key in self._golden and key.micro == consumer.micro and own.part <= call.part and own.part < Part.UPDATE:
+                if call.part is Part.FORWARD and not self._precedes(own, call):
+                    continue
+                yield key
+
+    def _precedes(self, first: Call, second: Call) -> bool:
+        for rank in self._ranks:
+            names = list(rank.dump.data)
+            if first.name in rank.dump.data and second.name in rank.dump.data:
+                return names.index(first.name) < names.index(second.name)
+        return False
+
+    def _own_difference(self, key: Key) -> str:
+        """Return why a call differs by itself; "" where it does not, or where that is not known."""
+        inputs = self._inputs(key)
+        if key.phase is Phase.FORWARD and self._arguments_differ(key):
+            return "an argument of this call outside of the modules differs"
+        if inputs is not _State.AGREES:
+            return ""
+        differs = any(state is _State.DIFFERS for state in self._states(key, _MADE))
+        return "this call outside of the modules gets the same and makes something else" if differs else ""
+
+    def _inputs(self, key: Key) -> _State:
+        states = set(self._states(key, _GIVEN))
+        if _State.DIFFERS in states:
+            return _State.DIFFERS
+        return _State.UNKNOWN if _State.UNKNOWN in states else _State.AGREES
+
+    def _states(self, key: Key, slot: str) -> Iterator[_State]:
+        target, golden = self._tensors(self._target[key], slot), self._tensors(self._golden[key], slot)
+        for path, pieces in target.items():
+            if path in golden:
+                yield _state(pieces, golden[path])
+
+    @staticmethod
+    def _tensors(calls: Mapping[Coordinates, tuple[RankCalls, Call]], slot: str) -> dict[str, dict[Coordinates, Piece]]:
+        found: dict[str, dict[Coordinates, Piece]] = {}
+        for place, (_, call) in calls.items():
+            for leaf in leaves(call.name, call.body):
+                piece = piece_of(leaf.raw) if leaf.slot == slot else None
+                if piece is not None:
+                    found.setdefault(leaf.suffix, {})[place] = piece
+        return found
+
+    def _arguments_differ(self, key: Key) -> bool:
+        """Return whether no rank of the target gives an argument that the golden run gives."""
+        ours, theirs = _arguments(self._target[key]), _arguments(self._golden[key])
+        return any(path in theirs and not any(value in theirs[path] for value in values) for path, values in ours.items())
+
+    def _made_alone(self, consumer: Key, call: Call) -> Suspect | None:
+        """Return a call of the target alone that makes what ``call``, or the stage before it, gets."""
+        wanted = [piece for raw in (call.body.get("input") or call.body.get("input_args") or ())
+                  if (piece := piece_of(raw)) is not None and piece.numel > 1]
+        for key, calls in self._target.items():
+            if key in self._golden or key.micro != consumer.micro:
+                continue
+            for rank, own in calls.values():
+                made = [piece_of(leaf.raw) for leaf in leaves(own.name, own.body) if leaf.slot == _MADE]
+                if any(piece is not None and piece.agrees(other) for piece in made for other in wanted):
+                    stack = rank.dump.stacks.get(_forward_name(own.name), ())
+                    return Suspect(stack, "this call outside of the modules, which only the target makes, makes its input")
+        return None
+
+
+def _gathered(ranks: Sequence[RankCalls], apart: bool) -> dict[Key, dict[Coordinates, tuple[RankCalls, Call]]]:
+    found: dict[Key, dict[Coordinates, tuple[RankCalls, Call]]] = {}
+    for rank in ranks:
+        at = rank.place
+        for call in rank.functions:
+            micro = 0 if apart else call.key.micro
+            key = call.key if apart else call.key._replace(micro=0)
+            found.setdefault(key, {})[at.tp, at.cp, at.dp, micro, at.pp] = rank, call
+    return found
+
+
+def _arguments(calls: Mapping[Coordinates, tuple[RankCalls, Call]]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for _, call in calls.values():
+        for leaf in leaves(call.name, call.body):
+            raw = leaf.raw
+            if leaf.slot == _GIVEN and isinstance(raw, dict) and not is_tensor(raw) and "value" in raw:
+                found.setdefault(leaf.suffix, []).append(raw["value"])
+    return found
+
+
+def _state(target: Grid, golden: Grid) -> _State:
+    pair = arranged(target, golden, Kind.ACTIVATION)
+    if pair is None:
+        return _State.UNKNOWN
+    own, other = (whole(grid, arrangement) for grid, arrangement in zip((target, golden), pair, strict=True))
+    if _close(own, other):
+        return _State.AGREES
+    summed = any(Mode.SUM in arrangement.modes for arrangement in pair)
+    return _State.UNKNOWN if summed else _State.DIFFERS
+
+
+def _close(own: Piece, other: Piece) -> bool:
+    size = max(other.norm.high if other.norm else abs(other.largest.high), 1e-30)
+    pairs = [(own.mean, other.mean)]
+    if own.norm and other.norm:
+        nearest = own.norm.nearest(other.norm)
+        pairs.append((nearest, other.norm.nearest(own.norm)))
+    return all(
+        left is None or right is None or math.isclose(left, right, rel_tol=_AGREES, abs_tol=_AGREES * size / max(own.numel, 1) ** 0.5)
+        for left, right in pairs
+    )
+
+
+def _forward_name(name: str) -> str:
+    return name.removesuffix("backward") + "forward" if name.endswith(".backward") else name
