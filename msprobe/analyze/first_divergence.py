@@ -314,10 +314,15 @@ class _DivergenceSearch:
 
     def _from_outside(self, entry: int, row: int) -> FirstDivergence:
         """Describe a call whose input was made wrong outside of the modules of merged ranks."""
+        told = self._made_outside(entry, row)
+        return told or self._result(entry, row, self._module(entry), ENTERS_FROM_OUTSIDE)
+
+    def _made_outside(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
         target, name = self._comparison.target, self._table.entries[entry].target
         suspect = target.suspect(name) if isinstance(target, MergedDump) and name is not None else None
         if suspect is None or not suspect.stack:
-            return self._result(entry, row, self._module(entry), ENTERS_FROM_OUTSIDE)
+            return None
         description = self._result(entry, row, self._module(entry), f"its input differs; {suspect.reason}")
         set_place(description, PairSource(of_stack(suspect.stack), None))
         self.place_told = True
@@ -334,6 +339,8 @@ class _DivergenceSearch:
         """
         module = module_text(self._name(enclosing))
         results = self._differing_rows(enclosing, Role.RESULT)
+        if self._merged and (description := self._made_outside(call, row)) is not None:
+            return description
         if not self._is_module(entry) or not results:
             return self._result(call, row, module, UNEXPLAINED)
         note = f"its inputs agree; the difference shows first at the input of {self._table.entries[call].sided}"

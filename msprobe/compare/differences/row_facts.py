@@ -30,7 +30,7 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, element_count
+from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
@@ -47,7 +47,7 @@ _LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBE
 _SMALL = 2.0**-13  # above it no 16-bit float has lost digits
 
 
-_OF_MERGED = ((COPIES_DIFFER, RowKind.COPIES_DIFFER), (NOT_ADDED, RowKind.NOT_ADDED))
+_OF_PIECES = {COPIES_DIFFER: RowKind.COPIES_DIFFER, NOT_ADDED: RowKind.NOT_ADDED}
 
 _NOTHING = Leaf("", "", None)
 _ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
@@ -253,9 +253,9 @@ def _is_unmeasured(raw: dict[str, Any]) -> bool:
 
 def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
     """Return what the descriptions of two tensors say without their values; ``leaf`` tells the slot."""
-    for key, kind in _OF_MERGED:
-        if (key in target) != (key in golden):
-            return kind
+    pieces = target.get(PIECES), golden.get(PIECES)
+    if pieces[0] != pieces[1]:
+        return _OF_PIECES[pieces[0] or pieces[1]]
     if target["shape"] != golden["shape"]:
         return RowKind.SHAPE
     if target["dtype"] != golden["dtype"] and not same_dtype(str(target["dtype"]), str(golden["dtype"])):

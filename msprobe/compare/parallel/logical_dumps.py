@@ -22,7 +22,7 @@ from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
 from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.tied_parameters import tie
-from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED
+from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
 from msprobe.core.naming import ModuleName, Phase
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
@@ -97,7 +97,7 @@ class PartialSums:
         """Mark the results with which other modules went on."""
         for record, digest in self.results:
             if digest in self.given:
-                record[NOT_ADDED] = True
+                record[PIECES] = NOT_ADDED
 
 
 @dataclass(slots=True)
@@ -247,7 +247,7 @@ class _Walk:
             modes[self.side, self.key, path] = pair[0].modes
         record = left.record(right, _shape(left, right))
         if Mode.DRIFTED in pair[0].modes:
-            record[COPIES_DIFFER] = True
+            record[PIECES] = COPIES_DIFFER
         if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
             self.merge.partial_sums[self.side].add(record, _digest(grid), received=path[0] != "output")
         return record

@@ -20,10 +20,10 @@ from msprobe.numerics.metrics.statistics import Cell, shown
 _MOST_ELEMENTS = 1 << 63
 NO_WHOLE = "no_whole"
 """Key of a merged tensor without values: the ranks hold parts of it that make no whole, and the merge says so."""
-COPIES_DIFFER = "copies_differ"
-"""Key of a merged tensor that ranks hold as copies, which have come apart."""
-NOT_ADDED = "not_added"
-"""Key of a merged result of which the ranks hold partial sums, and with which they go on before these are added."""
+PIECES = "pieces"
+"""Key of a merged tensor whose pieces show by themselves that something is wrong; the values are the next two."""
+COPIES_DIFFER, NOT_ADDED = "copies differ", "not added"
+"""The ranks hold copies which have come apart; they go on with partial sums that were not added."""
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
+from msprobe.compare.records.leaves import PIECES
 from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
@@ -85,7 +86,7 @@ class _KindSamples:
         try:
             lengths = tuple(shape)
             other_lengths = lengths if shape == other_shape else tuple(other_shape)
-            flags = record.get("requires_grad"), other.get("requires_grad")
+            flags = record.get("requires_grad"), other.get("requires_grad"), record.get(PIECES), other.get(PIECES)
             has_checksum = _CHECKSUM in record or _CHECKSUM in other
             key = dtype, other_dtype, lengths, other_lengths, flags, has_checksum
             number = self._numbers.get(key)
