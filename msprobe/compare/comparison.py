@@ -35,6 +35,8 @@ from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.exemptions.unused_inputs import UnusedInputs
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
 from msprobe.compare.regions.one_sided import OneSidedCalls
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
@@ -106,6 +108,21 @@ class Comparison:
     metrics: Sequence[Metric] = ()  # of whole tensors alone
     earlier: ParameterUpdates = NO_UPDATES  # what the steps before showed
     one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
+    settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
+
+    @property
+    def unshown_setting(self) -> OtherSetting | None:
+        """Return the first number among the settings of optimizers that differs in a step of which neither side records
+        a call; None where there is none, or it is accepted.
+
+        Level L0 records no such call. What another learning rate does shows in the parameters of the next step, and
+        where no further one is recorded, in the settings alone. They are arguments of the step: another number is a
+        divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
+        """
+        if self.settings_accepted or self.policy is Policy.REFERENCE:
+            return None
+        other = first_other_number(self.target, self.golden)
+        return None if other and any(key.parent == OPTIMIZER for key in self.table.keys) else other
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -190,7 +207,8 @@ def compare_dumps(
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
-        one_sided = OneSidedCalls(table, dumps)
+        contradictions = [row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts]
+        one_sided = OneSidedCalls(table, dumps, tuple(contradictions))
         one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
         judged = judged_as(dumps.mode, measured, history, floor)
