@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.numerics.kinds import Level, Role, RowKind
-from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.tolerance import (
     FLOAT32_ROUNDOFF,
     LOOSE,
@@ -33,6 +33,9 @@ from msprobe.numerics.tolerance import (
     of_single_elements,
     tolerances,
 )
+
+if TYPE_CHECKING:
+    from msprobe.numerics.noise_floor import NoiseFloor
 
 __all__ = ["Level", "Role", "RowKind"]
 

@@ -31,6 +31,8 @@ class Uninitialised(Exemption):
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
         """Return the rows whose values were never written (see ``_Unwritten``), and those that say so."""
         differs = (measured.kind != RowKind.NONE) | (measured.worst > 0.0)
+        if not differs.any():
+            return ()
         entry, called = table.entry_of_row(), np.zeros(len(table.entries), np.bool_)
         called[entry[differs]] = True
         without = _without_values(table, np.flatnonzero(called[entry]).tolist())

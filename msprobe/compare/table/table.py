@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
-from msprobe.compare.records.recorder import Otherwise, marked_as, other_kernels, side_of_another_tool
+from msprobe.compare.records.recorder import marked_as, other_kernels, side_of_another_tool
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
@@ -25,6 +25,7 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
 
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
+    from msprobe.compare.records.otherwise import Otherwise
 
 Records = Mapping[str, Any]
 
@@ -169,6 +170,12 @@ class LeafTable:
                 if name is not None:
                     numbers[name] = number
         return sides
+
+    @cached_property
+    def alone(self) -> tuple[int, ...]:
+        """The numbers of the entries that one side alone has."""
+        pairs = enumerate(self.entries)
+        return tuple([number for number, (target, golden, _) in pairs if target is None or golden is None])
 
     @property
     def row_count(self) -> int:
