@@ -18,9 +18,8 @@ from msprobe.compare.accepted import accepts
 from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.records.entries import Absence
 from msprobe.compare.records.leaves import row_name, slot_of
-from msprobe.compare.rows.accepted_findings import AcceptedDifference, AcceptedFinding
 from msprobe.compare.rows.levels import row_levels
-from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, FirstDivergence
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.followers import follow
 from msprobe.numerics.kinds import Level, Role, RowKind

@@ -42,10 +42,9 @@ from msprobe.compare.records.call_source import PairSource, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import RANK_KEYS, describe
 from msprobe.compare.records.run_end import end_notes
-from msprobe.compare.rows.accepted_findings import AcceptedFinding, AcceptedUse
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
-from msprobe.compare.rows.summary import FirstDivergence, set_place, verdict_text
+from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, set_place, verdict_text
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.core.store.record_walk import OUTPUT, Leaf

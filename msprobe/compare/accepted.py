@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
 from msprobe.compare.alignment.options import numbers
 from msprobe.compare.inputs.locations import PathLike
-from msprobe.compare.rows.accepted_findings import AcceptedDifference, AcceptedFinding, AcceptedUse
-from msprobe.compare.rows.summary import FirstDivergence, KindText
+from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, AcceptedUse, FirstDivergence, KindText
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.reader import read_json_object
 from msprobe.core.store.safe_files import make_folder, write_atomic

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from msprobe.compare.accepted import AcceptOption
     from msprobe.compare.differences.noise_profile import NoiseProfile
     from msprobe.compare.differences.whole_tensors import Calibration
-    from msprobe.compare.rows.accepted_findings import AcceptedDifference
+    from msprobe.compare.rows.summary import AcceptedDifference
     from msprobe.numerics.metrics.user_metrics import Metric
 
 

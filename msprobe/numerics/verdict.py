@@ -87,6 +87,7 @@ class Measured:
             inputs into a relative one (exp, softmax) or into a difference of a phase (sin); dimensionless.
         squares: for each entry whether it gets squares (the state of an optimizer), which differ by twice as much.
         other_formats: one value: whether the user says that both sides compute in different number formats.
+        without_values: the rows in which a side says that its tensor has no values, ascending.
     """
 
     role: Ints
@@ -112,6 +113,7 @@ class Measured:
     steep: Floats
     squares: Bools
     other_formats: Bools = field(default_factory=lambda: np.zeros(1, np.bool_))
+    without_values: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def sliced(self, rows: Ints | slice) -> Measured:
         """Return the measurements of some rows, as those of one entry."""

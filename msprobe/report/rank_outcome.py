@@ -17,13 +17,12 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.parallel.layout import Layout, Replica
-from msprobe.compare.rows.summary import Counts, FirstDivergence, verdict_text
+from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, verdict_text
 from msprobe.core.store.reader import Place
 
 if TYPE_CHECKING:
     from msprobe.analyze.rank_order import RankFinding
     from msprobe.compare.inputs.slices import TensorSlices
-    from msprobe.compare.rows.accepted_findings import AcceptedFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +187,9 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "first_divergence": None if first is None else FirstDivergence(**first),
         "finding": _finding(content["finding"]),
         "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
-        "accepted": _accepted(content["accepted"]),
+        "accepted": [AcceptedFinding(**found) for found in content["accepted"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
-
-
-def _accepted(content: list[dict[str, Any]]) -> list[AcceptedFinding]:
-    if not content:
-        return []
-    from msprobe.compare.rows.accepted_findings import AcceptedFinding  # loaded where differences are accepted only
-
-    return [AcceptedFinding(**found) for found in content]
 
 
 def _finding(content: dict[str, Any] | None) -> RankFinding | None:

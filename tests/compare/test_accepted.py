@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.compare.accepted import accepts, add_accepted, entry_of, read_accepted, uses_of
-from msprobe.compare.rows.accepted_findings import AcceptedDifference, AcceptedFinding
-from msprobe.compare.rows.summary import FirstDivergence, KindText
+from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, FirstDivergence, KindText
 from msprobe.core.errors import MsprobeException, ReadError
 
 NAMES = st.text(alphabet="abM.0_[]", min_size=1, max_size=12)

@@ -106,6 +106,7 @@ def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberForma
         steep=steep,
         squares=np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_),
         other_formats=np.array([formats.differ]),
+        without_values=(facts.remarks & int(Remark.WITHOUT_VALUES)).nonzero()[0],
     )
 
 

@@ -93,7 +93,7 @@ def _calls_in_pieces() -> Exemption:
 
 
 def _other_program() -> Exemption:
-    from msprobe.compare.exemptions.other_program import OtherProgram
+    from msprobe.compare.exemptions.other_programs.other_program import OtherProgram
 
     return OtherProgram()
 
@@ -129,7 +129,7 @@ def _recorded_by_others() -> Exemption:
 
 
 def _unused_inputs() -> Exemption:
-    from msprobe.compare.exemptions.unused_inputs import UnusedInputs
+    from msprobe.compare.exemptions.other_programs.unused_inputs import UnusedInputs
 
     return UnusedInputs()
 

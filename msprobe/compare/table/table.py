@@ -164,12 +164,10 @@ class LeafTable:
     @cached_property
     def numbers_by_name(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """By side, of target and golden run, the number of each entry by its name."""
-        sides: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        for number, pair in enumerate(self.entries):
-            for numbers, name in zip(sides, pair[:2], strict=True):
-                if name is not None:
-                    numbers[name] = number
-        return sides
+        return (
+            {pair[0]: number for number, pair in enumerate(self.entries) if pair[0] is not None},
+            {pair[1]: number for number, pair in enumerate(self.entries) if pair[1] is not None},
+        )
 
     @cached_property
     def alone(self) -> tuple[int, ...]:

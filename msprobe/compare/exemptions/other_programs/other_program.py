@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from msprobe.compare.alignment.cross_framework import PARAMETERS
-from msprobe.compare.exemptions.lost_layers import excuse_other_code
-from msprobe.compare.exemptions.missing_phases import missing_phase_notes, missing_phases
+from msprobe.compare.exemptions.other_programs.lost_layers import excuse_other_code
+from msprobe.compare.exemptions.other_programs.missing_phases import missing_phase_notes, missing_phases
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
