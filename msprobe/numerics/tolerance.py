@@ -15,10 +15,9 @@ Source of the model: N. Higham, "Accuracy and Stability of Numerical Algorithms"
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray

@@ -50,7 +50,7 @@ def test_a_fault_is_named_with_rank_module_and_line(name: str, recordings: Recor
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["pipeline_target", "pipeline_golden"])
-def test_micro_batches_of_a_pipeline_are_not_compared_with_one_process(
+def test_micro_batches_of_a_pipeline_are_compared_with_one_process(
     turned: bool, recordings: Recordings, tmp_path: Path
 ) -> None:
     spread = recordings(record, "1f1b") / "healthy" / "dump"
@@ -60,10 +60,9 @@ def test_micro_batches_of_a_pipeline_are_not_compared_with_one_process(
         result = msprobe.compare(alone, spread, golden_parallel="pp=2")
     else:
         result = msprobe.compare(spread, alone, target_parallel="pp=2")
-    assert result.verdict == "not_comparable"
-    side = "golden run" if turned else "target"
-    text = f"the {side} ran 4 micro batches through 2 pipeline stages, and the other side has 1"
-    assert text in result.summary.reason and "\n" not in result.summary.reason
+    assert result.verdict == "diverged", "one process has the first stage alone"
+    found = result.summary.first_divergence
+    assert found is not None and (found.golden if turned else found.target) is not None
 
 
 def lines(folder: Path, fault: Fault) -> set[int]:

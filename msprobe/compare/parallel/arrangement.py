@@ -1,8 +1,8 @@
 """How the pieces of one value lie on the ranks and micro batches of each side, so that both sides have one whole.
 
-A side has a grid of pieces, one for each coordinate (tensor, context, data parallelism, micro batch). Along each axis of
-the grid the pieces are copies, cuts of a larger tensor, or partial sums. Which of these follows from the values (copies
-agree), and from the other side: both wholes have the same number of elements.
+A side has a grid of pieces, one for each coordinate (tensor, context, data parallelism, micro batch). Along each axis
+of the grid the pieces are copies, cuts of a larger tensor, or partial sums. Which of these follows from the values
+(copies agree), and from the other side: both wholes have the same number of elements.
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def likely(grid: Grid, kind: Kind, value: Modes | None = None) -> Arrangement:
     return min(_arrangements(grid, kind, value), key=lambda each: each.cost)
 
 
-def whole(
-    grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION
-) -> Piece:
+def whole(grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION) -> Piece:
     """Return what the pieces make; of copies that have come apart the one that is farthest from ``other``.
 
     Activations that every rank of context parallelism has whole were gathered, in an order of their own.
@@ -105,8 +103,11 @@ _MERGES: Mapping[Mode, Callable[[Sequence[Piece]], Piece]] = {
 
 def _distance(piece: Piece, other: Piece) -> float:
     pairs = [(piece.largest.low, other.largest.low), (piece.smallest.low, other.smallest.low)]
-    pairs += [(left, right) for left, right in ((piece.mean, other.mean), (piece.projection, other.projection))
-              if left is not None and right is not None]
+    pairs += [
+        (left, right)
+        for left, right in ((piece.mean, other.mean), (piece.projection, other.projection))
+        if left is not None and right is not None
+    ]
     if piece.norm and other.norm:
         pairs.append((piece.norm.low, other.norm.low))
     return sum(abs(left - right) for left, right in pairs)

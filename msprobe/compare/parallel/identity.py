@@ -31,7 +31,7 @@ class Key(NamedTuple):
     """The identity of a call.
 
     ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch. ``function`` and
-    ``index`` are those of a call of a function in it: what is called on which line, and its number among the calls there.
+    ``number`` are those of a call of a function: what is called from where, and its number among the calls there.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Key(NamedTuple):
     micro: int
     turn: int
     function: str = ""
-    index: int = 0
+    number: int = 0
 
 
 class Part(IntEnum):
@@ -52,8 +52,8 @@ class Part(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A recorded call: its key, its name on its rank, its record, the name of the module call around it, and the stage of
-    the pipeline, chunks counted."""
+    """A recorded call: its key, its name on its rank, its record, the name of the module call around it, the stage of
+    the pipeline (chunks counted), and the part of the step."""
 
     key: Key
     name: str
@@ -101,9 +101,7 @@ def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int
     experts = _expert_offsets(paths, places)
     result = []
     for dump, place, names, own in zip(dumps, places, parsed, paths, strict=True):
-        final = {
-            name: _Located(_numbered(at, layers, experts.get(place.ep, {})), at.stage) for name, at in own.items()
-        }
+        final = {name: _Located(_numbered(at, layers, experts.get(place.ep, {})), at.stage) for name, at in own.items()}
         positions = {name: position for position, name in enumerate(dump.data)}
         calls = _with_keys(dump, place, names, final)
         calls.functions = sorted(function_calls(calls), key=lambda call: positions[call.name])
@@ -126,7 +124,7 @@ def _parsed(dump: Dump) -> dict[str, ModuleName]:
             entry = parse_entry(name)
         except NameSyntaxError:
             continue
-        repeated = isinstance(body, dict) and body.get("is_recompute") is True and ".forward" in name
+        repeated = body.get("is_recompute") is True and ".forward" in name
         if isinstance(entry, ModuleName) and not repeated:
             names[name] = entry
     return names
@@ -172,11 +170,11 @@ def _expert_offsets(
 ) -> dict[int, dict[str, int]]:
     """Return by rank of expert parallelism what is added to the numbers of each list of experts."""
     numbers: dict[str, dict[int, set[int]]] = {}
-    for own, place in zip(paths, places, strict=True):
-        for at in own.values():
-            for path, number in list(_lists(at.path))[1:]:
-                if _EXPERT in path:
-                    numbers.setdefault(path, {}).setdefault(place.ep, set()).add(number)
+    located = ((at, place) for own, place in zip(paths, places, strict=True) for at in own.values())
+    for at, place in located:
+        for path, number in list(_lists(at.path))[1:]:
+            if _EXPERT in path:
+                numbers.setdefault(path, {}).setdefault(place.ep, set()).add(number)
     offsets: dict[int, dict[str, int]] = {}
     for path, ranks in numbers.items():
         if len(ranks) > 1 and len({frozenset(own) for own in ranks.values()}) == 1:
@@ -217,7 +215,7 @@ def _with_keys(
         body = dump.data[name]
         cls = entry.cls.removeprefix(_SHARDED_CLASS) or entry.cls
         path, stage = located[name]
-        if isinstance(body, dict) and path:  # the model itself is recorded inside of a wrapper only
+        if path:  # the model itself is recorded inside of a wrapper only
             parent = parent_of(dump.construct, name)
             part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
             result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage, part))
@@ -227,9 +225,9 @@ def _with_keys(
 def function_calls(rank: RankCalls) -> list[Call]:
     """Return the calls of functions outside of modules on a rank.
 
-    They belong together by the function of the program that makes them, and their order in it. After the backward passes
-    such functions run for each parameter, and nothing tells which calls belong together where parameters lie on several
-    ranks; so those that make several calls there are left out.
+    They belong together by the function of the program that makes them, and their order in it. After the backward
+    passes such functions run for each parameter, and nothing tells which calls belong together where parameters lie on
+    several ranks; so those that make several calls there are left out.
     """
     dump, stage = rank.dump, max((call.stage for call in rank.calls), default=0)
     last = max((position for position, name in enumerate(dump.data) if name.endswith(".backward")), default=0)
@@ -265,7 +263,7 @@ def _function(dump: Dump, name: str) -> ApiName | None:
     if not name.endswith(".forward") or parent_of(dump.construct, name) is not None:
         return None
     body = dump.data[name]
-    if not isinstance(body, dict) or body.get("is_recompute") is True:
+    if body.get("is_recompute") is True:
         return None
     try:
         entry = parse_entry(name)

@@ -10,7 +10,7 @@ pipeline stages. Dimensions without a stated size (context, expert) have size 1;
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
@@ -128,9 +128,10 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
     if sizes["dp"] % sizes.get("ep", 1):
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,
-            f"{what}: ep={sizes['ep']} does not divide dp={sizes['dp']}; ranks that share experts are data-parallel ones",
+            f"{what}: {given!r} is no layout; ep={sizes['ep']} does not divide dp={sizes['dp']}, and ranks that share "
+            "experts are data-parallel ones",
         )
-    return Layout(**sizes)
+    return replace(Layout(), **sizes)
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:
@@ -223,7 +224,11 @@ def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
 
 def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Replica]:
     ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
-    if len(ranks) != len(places) or [place.number for place in ranks] != list(range(len(ranks))) or len(ranks) % layout.size:
+    if (
+        len(ranks) != len(places)
+        or [place.number for place in ranks] != list(range(len(ranks)))
+        or len(ranks) % layout.size
+    ):
         names = ", ".join(place.label or place.document.parent.name for place in places)
         raise NotComparableError(
             f"the {side} has {names}; {layout} needs ranks 0 to N-1 with N a multiple of {layout.size}"
@@ -237,11 +242,16 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
         first = rows[0][0][0]
         members = tuple(tuple(place for place, _ in row) for row in rows)
         coordinates = tuple(tuple(at for _, at in row) for row in rows)
-        yield Replica(first.document, first.step, first.kind, number, members=members, coordinates=coordinates, chunks=layout.vpp)
+        yield Replica(
+            first.document, first.step, first.kind, number, members=members, coordinates=coordinates, chunks=layout.vpp
+        )
 
 
 def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     """Load the dumps of both places, with the ranks of a replica merged to one model.
+
+    Where both sides record modules, the values of modules have identities (``logical_dumps``). Dumps of functions alone
+    are merged by the names of the calls, for which there are tensor-parallel ranks and pipeline stages only.
 
     Returns:
         The target's dump, the golden run's, and a line for each kind of value that the merge could not decide.
@@ -252,12 +262,14 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     """
     if not isinstance(left, Replica) and not isinstance(right, Replica):
         return without_cycles(load_dump(left), load_dump(right))
-    if _needs_identities(left, right):
-        from msprobe.compare.parallel.logical_dumps import logical_pair
+    from msprobe.compare.parallel.logical_dumps import logical_pair
 
-        return logical_pair(left, right)
+    pair = logical_pair(left, right)
+    if pair is not None:
+        return pair
     from msprobe.compare.parallel.tensor_parallel import merge_shards
 
+    _refuse_other_dimensions(left, right)
     _refuse_micro_batches(left, right)
     targets, goldens = _load_stages(left), _load_stages(right)
     target, golden = merge_shards(targets, goldens), merge_shards(goldens, targets)
@@ -266,8 +278,16 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     return target_dump, golden_dump, notes + cycles
 
 
-def _needs_identities(left: Place, right: Place) -> bool:
-    return True
+def _refuse_other_dimensions(*sides: Place) -> None:
+    """Raise NotComparableError for ranks that only values of modules can be merged over."""
+    for side, place in zip(("target", "golden run"), sides, strict=True):
+        if isinstance(place, Replica) and (
+            place.chunks > 1 or any(at.cp or at.dp for row in place.coordinates for at in row)
+        ):
+            raise NotComparableError(
+                f"the {side} or the other side has no calls of modules; ranks of context, expert and data parallelism, "
+                "and chunks of stages, are merged by modules: record at level L0 or mix"
+            )
 
 
 def _refuse_micro_batches(left: Place, right: Place) -> None:

@@ -1,19 +1,32 @@
 """Two dumps in which every value stands once, whole, under the same name, whatever layouts the runs had.
 
-The calls of modules of all ranks get identities (``identity``); the pieces of each value are arranged beside those of the
-other side (``arrangement``), and their wholes make a record. Calls of functions are left out: another layout makes other
-calls, and values of modules decide.
+The calls of modules of all ranks get identities (``identity``); the pieces of each value are arranged beside those of
+the other side (``arrangement``), and their wholes make a record. Calls of functions are left out: another layout makes
+other calls, and values of modules decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import CONTEXT, DATA, HOLDER, TENSOR, Coordinates, Grid, Kind, Mode, Modes, arranged, likely, whole
+from msprobe.compare.parallel.arrangement import (
+    CONTEXT,
+    DATA,
+    HOLDER,
+    TENSOR,
+    Coordinates,
+    Grid,
+    Kind,
+    Mode,
+    Modes,
+    arranged,
+    likely,
+    whole,
+)
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
@@ -29,6 +42,7 @@ from msprobe.core.store.record_walk import is_tensor
 
 _Path = tuple[Any, ...]
 _EXPERT = "expert"
+LEFT_OUT = "ranks are merged by the values of modules; calls of functions are left out, and explain only what is wrong"
 
 
 @dataclass(slots=True)
@@ -56,13 +70,17 @@ class Side:
                 self.calls.setdefault(key, {}).setdefault(at, call)
 
 
-def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
-    """Return the dumps of two models with every value whole, and a line for each kind of value that makes no whole.
+def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | None:
+    """Return the dumps of two models with every value whole, and lines about what was left out.
+
+    The result is None where a side records no calls of modules.
 
     Raises:
         ReadError: a document is damaged.
     """
     target, golden = _side(left), _side(right)
+    if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
+        return None
     counts = [max(rank.micro for rank in side.ranks) for side in (target, golden)]
     apart = counts[0] == counts[1]
     for side in (target, golden):
@@ -114,7 +132,10 @@ class _Merge:
     @property
     def other_experts(self) -> bool:
         """Return whether the sides share tokens among experts in another way."""
-        shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in (self.target, self.golden)]
+        shared = [
+            {(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks}
+            for side in (self.target, self.golden)
+        ]
         return shared[0] != shared[1]
 
     def dumps(self) -> tuple[Dump, Dump, list[str]]:
@@ -138,7 +159,7 @@ class _Merge:
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
             if places
         ]
-        return made[0], made[1], notes
+        return made[0], made[1], [LEFT_OUT, *notes]
 
     def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
         """Return the names that identities get in both dumps."""
@@ -181,7 +202,8 @@ class _Merge:
         factors: tuple[float, float],
     ) -> dict[str, Any]:
         walk = _Walk(self, key, side, factors)
-        return walk.node(dict(bodies[0]), dict(bodies[1]), ())
+        record: dict[str, Any] = walk.node(dict(bodies[0]), dict(bodies[1]), ())
+        return record
 
 
 @dataclass(slots=True)
@@ -260,13 +282,17 @@ class _Walk:
         averaged = [any(_is_placed(node) for node in nodes.values()) for nodes in (own, other)]
         if averaged == [False, False] or not other:
             return self.factors
-        first, second = (1.0 if done else 1.0 / _samples(nodes) for done, nodes in zip(averaged, (own, other), strict=True))
+        first, second = (
+            1.0 if done else 1.0 / _samples(nodes) for done, nodes in zip(averaged, (own, other), strict=True)
+        )
         return first, second
 
     def _unordered(self) -> bool:
         """Return whether the rows of this call come in an order of their own on each side: tokens of an expert."""
         parts = self.key.path.split(".")
-        return any(_EXPERT in before and part.isdigit() for before, part in pairwise(parts)) and self.merge.other_experts
+        return (
+            any(_EXPERT in before and part.isdigit() for before, part in pairwise(parts)) and self.merge.other_experts
+        )
 
     def _kind(self, path: _Path) -> Kind:
         if self.key.phase is Phase.PARAMETERS_GRAD:
@@ -292,9 +318,8 @@ def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
     """Return what is below ``key`` in each node that has it."""
     below = {}
     for place, node in nodes.items():
-        if isinstance(node, dict) and key in node:
-            below[place] = node[key]
-        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+        has = key in node if isinstance(node, dict) else isinstance(node, list) and key < len(node)
+        if has:
             below[place] = node[key]
     return below
 
@@ -370,7 +395,8 @@ def _joined_stages(bodies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> MergedDump:
     first = side.ranks[0].dump
-    construct, stacks = {}, {}
+    construct: dict[str, Any] = {}
+    stacks: dict[str, list[str]] = {}
     by_name = [{call.name: call.key for call in rank.calls} for rank in side.ranks]
     known = set(records)
     for rank, keys in zip(side.ranks, by_name, strict=True):

@@ -1,8 +1,8 @@
 """Which call of a function outside of modules makes a wrong value that enters a module.
 
-Functions outside of modules (the loss, what passes between stages) work on what a rank has, so their values differ between
-layouts also where all is right. They give no verdict. But where the gradient of a result, or what goes into the model,
-is wrong, the first of them explains it that gets what the other side gets and does something else with it.
+Functions outside of modules (the loss, what passes between stages) work on what a rank has, so their values differ
+between layouts also where all is right. They give no verdict. But where the gradient of a result, or what goes into
+the model, is wrong, the first of them explains it that gets what the other side gets and does something else with it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OutsideCalls:
         self._ranks = target
 
     def suspect(self, consumer: Key, call: Call) -> Suspect | None:
-        """Return the call that makes the wrong value which ``call``, of this identity, gets; None where none is found."""
+        """Return the call that makes the wrong value which ``call``, of this identity, gets; None without one."""
         made = self._made_alone(consumer, call)
         if made is not None:
             return made
@@ -53,7 +53,9 @@ class OutsideCalls:
             if reason:
                 return self._named(key, reason)
         first = next((key for key in candidates if self._inputs(key) is _State.DIFFERS), None)
-        return None if first is None else self._named(first, "the first call outside of the modules whose input differs")
+        return (
+            None if first is None else self._named(first, "the first call outside of the modules whose input differs")
+        )
 
     def _named(self, key: Key, reason: str) -> Suspect:
         rank, call = next(iter(self._target[key].values()))
@@ -110,12 +112,17 @@ class OutsideCalls:
     def _arguments_differ(self, key: Key) -> bool:
         """Return whether no rank of the target gives an argument that the golden run gives."""
         ours, theirs = _arguments(self._target[key]), _arguments(self._golden[key])
-        return any(path in theirs and not any(value in theirs[path] for value in values) for path, values in ours.items())
+        return any(
+            path in theirs and not any(value in theirs[path] for value in values) for path, values in ours.items()
+        )
 
     def _made_alone(self, consumer: Key, call: Call) -> Suspect | None:
         """Return a call of the target alone that makes what ``call``, or the stage before it, gets."""
-        wanted = [piece for raw in (call.body.get("input") or call.body.get("input_args") or ())
-                  if (piece := piece_of(raw)) is not None and piece.numel > 1]
+        wanted = [
+            piece
+            for raw in (call.body.get("input") or call.body.get("input_args") or ())
+            if (piece := piece_of(raw)) is not None and piece.numel > 1
+        ]
         for key, calls in self._target.items():
             if key in self._golden or key.micro != consumer.micro:
                 continue
@@ -123,7 +130,9 @@ class OutsideCalls:
                 made = [piece_of(leaf.raw) for leaf in leaves(own.name, own.body) if leaf.slot == _MADE]
                 if any(piece is not None and piece.agrees(other) for piece in made for other in wanted):
                     stack = rank.dump.stacks.get(_forward_name(own.name), ())
-                    return Suspect(stack, "this call outside of the modules, which only the target makes, makes its input")
+                    return Suspect(
+                        stack, "this call outside of the modules, which only the target makes, makes its input"
+                    )
         return None
 
 
@@ -166,7 +175,9 @@ def _close(own: Piece, other: Piece) -> bool:
         nearest = own.norm.nearest(other.norm)
         pairs.append((nearest, other.norm.nearest(own.norm)))
     return all(
-        left is None or right is None or math.isclose(left, right, rel_tol=_AGREES, abs_tol=_AGREES * size / max(own.numel, 1) ** 0.5)
+        left is None
+        or right is None
+        or math.isclose(left, right, rel_tol=_AGREES, abs_tol=_AGREES * size / max(own.numel, 1) ** 0.5)
         for left, right in pairs
     )
 

@@ -30,8 +30,8 @@ class Interval(NamedTuple):
     high: float
 
     def nearest(self, other: Interval | None) -> float:
-        """Return the number of this interval that is nearest to ``other``: one and the same for both where they overlap,
-        and the middle without an other one."""
+        """Return the number of this interval that is nearest to ``other``: the same for both where they overlap. Without
+        another interval it is the middle."""
         if other is None or other.low != other.low:
             return (self.low + self.high) / 2
         return min(max(self.low, other.low), self.high)
@@ -68,11 +68,18 @@ class Piece:
         pairs = [(self.largest, other.largest), (self.smallest, other.smallest)]
         pairs += [(self.norm, other.norm)] if self.norm and other.norm else []
         numbers = [(left.low, right.low) for left, right in pairs]
-        numbers += [(left, right) for left, right in ((self.mean, other.mean), (self.projection, other.projection))
-                    if left is not None and right is not None]
+        numbers += [
+            (left, right)
+            for left, right in ((self.mean, other.mean), (self.projection, other.projection))
+            if left is not None and right is not None
+        ]
         size = self.norm.high if self.norm else 0.0
-        return all(left == right or (left != left and right != right)
-                   or math.isclose(left, right, rel_tol=_CLOSE, abs_tol=_CLOSE * size) for left, right in numbers)
+        return all(
+            left == right
+            or (left != left and right != right)
+            or math.isclose(left, right, rel_tol=_CLOSE, abs_tol=_CLOSE * size)
+            for left, right in numbers
+        )
 
     def scaled(self, factor: float) -> Piece:
         """Return what the piece is times a positive ``factor``."""
@@ -100,10 +107,10 @@ class Piece:
             return {key: value for key, value in self.raw.items() if key not in _ON_ONE_RANK} | {"shape": list(shape)}
         digits = unit_roundoff(str(self.raw.get("dtype", "")))
         values: dict[str, Any] = {
-            _MAX: self.largest.nearest(other and other.largest),
-            _MIN: self.smallest.nearest(other and other.smallest),
+            _MAX: self.largest.nearest(other.largest if other else None),
+            _MIN: self.smallest.nearest(other.smallest if other else None),
             _MEAN: self.mean if self.mean is None else with_digits(self.mean, digits),
-            _NORM: self.norm and with_digits(self.norm.nearest(other and other.norm), digits),
+            _NORM: self.norm and with_digits(self.norm.nearest(other.norm if other else None), digits),
         }
         if self.projection is not None:
             values[PROJECTION] = self.projection
@@ -158,9 +165,11 @@ def added(pieces: Sequence[Piece]) -> Piece:
     return Piece(
         numel=pieces[0].numel,
         largest=_bounds_of_extreme([piece.largest for piece in pieces], [piece.smallest for piece in pieces]),
-        smallest=_negative(_bounds_of_extreme(
-            [_negative(piece.smallest) for piece in pieces], [_negative(piece.largest) for piece in pieces]
-        )),
+        smallest=_negative(
+            _bounds_of_extreme(
+                [_negative(piece.smallest) for piece in pieces], [_negative(piece.largest) for piece in pieces]
+            )
+        ),
         mean=None if None in means else math.fsum(each for each in means if each is not None),
         norm=None if len(norms) < len(pieces) else _bounds_of_norm(norms),
         projection=None if None in turns else math.fsum(each for each in turns if each is not None),

@@ -1,7 +1,7 @@
 """Parameters that one layout holds twice: an embedding whose copy lies on the last pipeline stage.
 
-Where both uses lie on one rank, the second module is given the parameter of the first. So a parameter that only one side
-has is a copy, if it equals one that both sides have; its gradients are summands of that one's gradient.
+Where both uses lie on one rank, the second module is given the parameter of the first. So a parameter that only one
+side has is a copy, if it equals one that both sides have; its gradients are summands of that one's gradient.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ PIECES = "pieces"
 """Key of a merged tensor whose pieces show by themselves that something is wrong; the values are the next two."""
 COPIES_DIFFER, NOT_ADDED = "copies differ", "not added"
 """The ranks hold copies which have come apart; they go on with partial sums that were not added."""
+UNORDERED = "unordered"
+"""Key of a tensor that was put together from several: the order of its elements does not follow from theirs."""
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.protocol import Alignment, Item
 from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.compare.records.leaves import row_name
-from msprobe.compare.table.call_arguments import Pairs, pairs_by_parameter
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+
+if TYPE_CHECKING:
+    from msprobe.compare.table.call_arguments import Pairs
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class LeafPairs:
         found += [(None, leaf) for leaf in theirs if id(leaf) not in used]
         if target is None or golden is None or target.stem != golden.stem or is_module(target) or not self.plain:
             return found
+        from msprobe.compare.table.call_arguments import pairs_by_parameter  # for calls that are written otherwise
+
         return pairs_by_parameter(target.stem, target.phase, found)
 
     def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:

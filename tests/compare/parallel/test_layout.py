@@ -31,7 +31,7 @@ def test_layouts(given: Any, wanted: Layout) -> None:
     assert parse_layout(given) == wanted
 
 
-@pytest.mark.parametrize("given", ["2", "tp=0", "tp=-1", "dp=2", "tp=2,tp=3", "tp=two", "", {"tp": 1.5}], ids=str)
+@pytest.mark.parametrize("given", ["2", "tp=0", "tp=-1", "dp=3,ep=2", "tp=2,tp=3", "tp=two", "", {"tp": 1.5}], ids=str)
 def test_what_is_no_layout_is_refused(given: Any) -> None:
     with pytest.raises(MsprobeException, match=r"target_parallel.*is no layout"):
         parse_layout(given, "target_parallel")

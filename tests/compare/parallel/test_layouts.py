@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import msprobe
+from msprobe.compare.parallel.logical_dumps import LEFT_OUT
 from tests.compare.conftest import Trained
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -27,7 +28,7 @@ def test_ranks_together_are_the_model(trained: Trained, kind: str, turned: bool)
     counts = result.summary.counts
     assert result.verdict == "same", result.summary
     assert result.summary.first_divergence is None
-    assert counts.error == 0 and counts.passed > 60
+    assert counts.error == 0 and counts.passed > 20
     own = [row for row in result.rows() if (row.golden if turned else row.target) == "N/A"]
     assert not own, "the model on one rank has nothing that the other lacks"
 
@@ -37,21 +38,13 @@ def test_unlike_layouts_on_both_sides(trained: Trained) -> None:
         trained("tensor", 2), trained("pipeline", 2), target_parallel="tp=2", golden_parallel="pp=2"
     )
     assert result.verdict == "same", result.summary
-    assert result.summary.counts.pairs > 300
+    assert result.summary.counts.pairs > 100
 
 
-def test_partial_sums_become_what_the_collective_made(trained: Trained) -> None:
+def test_functions_are_left_out_and_the_answer_says_so(trained: Trained) -> None:
     result = msprobe.compare(trained("tensor", 2), trained("whole", 1), target_parallel="tp=2")
-    rows = {row.target: row for row in result.rows()}
-    assert rows["Functional.linear.1.forward.output.0"].level == "pass"
-    assert "not compared" not in result.summary.reason
-
-
-def test_partial_sums_of_dtensors_become_what_the_collective_made(trained: Trained) -> None:
-    result = msprobe.compare(trained("dtensor", 2), trained("plain", 1), target_parallel="tp=2")
-    rows = {row.target: row for row in result.rows()}
-    assert rows["Functional.linear.1.forward.output.0"].level == "pass"
-    assert "partial sums" not in result.summary.reason
+    assert all(row.target.startswith("Module.") for row in result.rows())
+    assert LEFT_OUT in result.summary.reason
 
 
 @pytest.mark.parametrize("fault", ["layers.2.up.weight", "layers.1.down.weight", "layers.3.norm.weight"])
@@ -62,7 +55,7 @@ def test_a_fault_on_one_rank_is_named(trained: Trained, fault: str) -> None:
     path, _, parameter = fault.rpartition(".")
     assert found.slot == f"parameters.{parameter}"
     assert found.module is not None and found.module.startswith(path)
-    assert ("should be copies differ" in result.summary.reason) == ("norm" in fault)
+    assert (found.kind == "copies_differ") == ("norm" in fault)
 
 
 def test_a_fault_in_the_second_stage_has_its_number_in_the_model(trained: Trained) -> None:
@@ -75,6 +68,4 @@ def test_a_fault_in_the_second_stage_has_its_number_in_the_model(trained: Traine
 def test_ranks_that_make_no_whole_replica_are_refused(trained: Trained) -> None:
     result = msprobe.compare(trained("tensor", 2), trained("whole", 1), target_parallel="tp=3")
     assert result.verdict == "not_comparable"
-    assert (
-        "the target has rank0, rank1; tp=3, pp=1 needs ranks 0 to N-1 with N a multiple of 3" in result.summary.reason
-    )
+    assert "the target has rank0, rank1; tp=3,pp=1 needs ranks 0 to N-1 with N a multiple of 3" in result.summary.reason
