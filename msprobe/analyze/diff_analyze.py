@@ -37,7 +37,7 @@ from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.inputs.locations import PathLike, local, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
-from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.call_source import PairSource, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import RANK_KEYS, describe

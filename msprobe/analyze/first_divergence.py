@@ -12,15 +12,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-import numpy as np
-
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
-from msprobe.analyze.unshown_settings import unshown_setting
 from msprobe.analyze.unused_collectives import unused_result
-from msprobe.analyze.update_causes import explain_by_causes
+from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import MergedDump
+from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of
+from msprobe.compare.parallel.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
@@ -41,9 +39,6 @@ from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
-OUTLIER = 100.0
-FAR_OUT = 3.0
-ENTERS_FROM_OUTSIDE = "its input differs, and was made outside of the modules; functions are left out of merged ranks"
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
@@ -67,8 +62,7 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
         later_step: whether an earlier step was compared and agreed, so that a wrong parameter comes from its update.
     """
     search = _DivergenceSearch(comparison, later_step)
-    found = search.run()
-    if found is None:
+    if (found := search.run()) is None:
         setting = unshown_setting(comparison)
         return None if setting is None else Divergence(len(comparison.table.entries), setting)
     if search.place_told:
@@ -87,7 +81,6 @@ class _DivergenceSearch:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > RowKind.UNCHECKED
-        self._merged = isinstance(comparison.target, MergedDump)
         self.place_told = False
 
     def run(self) -> Divergence | None:
@@ -95,36 +88,13 @@ class _DivergenceSearch:
         diverging = self._comparison.row_levels.diverging.nonzero()[0]
         if not diverging.size:
             return None
-        told = self._worst_update() if self._merged and self._later_step else None
-        if told is not None:
-            self.place_told = True
-            return told
+        if self._later_step and (row := wrong_update(self._comparison)) is not None:
+            self.place_told, entry = True, int(self._table.entry_of_row()[row])
+            return Divergence(entry, self._result(entry, row, self._module(entry), WRONG_UPDATE))
         entry, origin = int(diverging[0]), self._table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
         return Divergence(entry, self._describe(entry))
-
-    def _worst_update(self) -> Divergence | None:
-        """Return the parameter whose update in the step before is wrong, where those of most others agree better."""
-        kind, worst = self._comparison.judged.kind, self._comparison.measured.worst
-        parameters = np.flatnonzero(self._comparison.measured.role == Role.PARAMETER)
-        trained = [int(row) for row in parameters if self._is_trained(row)]
-        wrong = [row for row in trained if kind[row] > RowKind.UNCHECKED]
-        if not wrong or len(trained) < 3:
-            return None
-        apart = [row for row in wrong if kind[row] > RowKind.VALUE]
-        if apart:
-            return None if 2 * len(apart) > len(trained) else self._wrong_update(apart[0])
-        row = max(wrong, key=lambda number: worst[number])
-        others = float(np.median(worst[trained]))
-        most = 2 * len(wrong) > len(trained)
-        return None if most or worst[row] <= FAR_OUT * others else self._wrong_update(row)
-
-    def _wrong_update(self, row: int) -> Divergence:
-        """Describe a parameter whose update stands out."""
-        entry = int(self._table.entry_of_row()[row])
-        note = "the step before agrees, so its gradient, or its update, differs from those of the other parameters"
-        return Divergence(entry, self._result(entry, row, self._module(entry), note))
 
     def _describe(self, entry: int) -> FirstDivergence:
         if self._table.origin is not None and self._table.origin.entry == entry:
@@ -224,7 +194,7 @@ class _DivergenceSearch:
         rows = self._differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
-        if self._later_step and self._moved_with_others(rows[0]):
+        if self._later_step and moved_with_others(self._comparison, rows[0]):
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
 
@@ -242,19 +212,6 @@ class _DivergenceSearch:
         description = self._result(entry, rows[0], around and module_text(around), note)
         set_place(description, self._source(call))
         return description
-
-    def _moved_with_others(self, row: int) -> bool:
-        """Return whether most trained parameters differ about as much as this one, as after a wrong update."""
-        parameters = np.flatnonzero(self._comparison.measured.role == Role.PARAMETER)
-        trained = [other for other in parameters if self._is_trained(other)]
-        worst, value = self._comparison.measured.worst, self._comparison.judged.kind[row] == RowKind.VALUE
-        return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
-
-    def _is_trained(self, row: int) -> bool:
-        """Return whether the parameter in a row is trained, as far as one of both sides says so; MindSpore does not."""
-        leaves = self._table.target[row], self._table.golden[row]
-        said = [leaf.raw.get("requires_grad") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
-        return any(said)
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self._differing_rows(entry, Role.INPUT) if self._is_argument(row)]
@@ -313,23 +270,16 @@ class _DivergenceSearch:
                 return self._enters_in(number, entry, call, row)
             if self._table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
-        if self._merged and enclosing is None:
-            return self._from_outside(call, row)
+        if enclosing is None and isinstance(self._comparison.target, MergedDump):
+            return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
         return self._result(call, row, enclosing, UNEXPLAINED)
 
-    def _from_outside(self, entry: int, row: int) -> FirstDivergence:
-        """Describe a call whose input was made wrong outside of the modules of merged ranks."""
-        told = self._made_outside(entry, row)
-        return told or self._result(entry, row, self._module(entry), ENTERS_FROM_OUTSIDE)
-
-    def _made_outside(self, entry: int, row: int) -> FirstDivergence | None:
+    def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
-        target, name = self._comparison.target, self._table.entries[entry].target
-        suspect = target.suspect(name) if isinstance(target, MergedDump) and name is not None else None
-        if suspect is None or not suspect.stack:
+        if (found := suspect_of(self._comparison.target, self._table.entries[entry].target)) is None:
             return None
-        description = self._result(entry, row, self._module(entry), f"its input differs; {suspect.reason}")
-        set_place(description, PairSource(of_stack(suspect.stack), None))
+        description = self._result(entry, row, self._module(entry), f"its input differs; {found.reason}")
+        set_place(description, PairSource(of_stack(found.stack), None))
         self.place_told = True
         return description
 
@@ -344,7 +294,7 @@ class _DivergenceSearch:
         """
         module = module_text(self._name(enclosing))
         results = self._differing_rows(enclosing, Role.RESULT)
-        if self._merged and (description := self._made_outside(call, row)) is not None:
+        if (description := self._from_outside(call, row)) is not None:
             return description
         if not self._is_module(entry) or not results:
             return self._result(call, row, module, UNEXPLAINED)
@@ -354,8 +304,7 @@ class _DivergenceSearch:
         return description
 
     def _owned(self, number: int, row: int) -> list[int]:
-        """Return the rows of the differing parameters of this module that have the shape of the tensor in ``row``, or
-        of which it may be a part: the weights of one of several experts."""
+        """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""
         shape, own = self._raw(row).get("shape"), self._differing_rows(number, Role.PARAMETER)
         whole = [other for other in own if self._raw(other).get("shape") == shape]
         return whole or [other for other in own if may_be_part(shape, self._raw(other).get("shape"))]

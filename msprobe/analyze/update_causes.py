@@ -43,7 +43,7 @@ from msprobe.compare.records.optimizer_steps import (
     paired_steps,
 )
 from msprobe.compare.records.source_lines import source_line
-from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
 
@@ -52,6 +52,7 @@ _SAME = 1e-9
 _UNIFORM = 0.03
 _MOST = 0.7
 _CLOSE = 2e-3
+_UNSHOWN = "no recorded value shows what this step makes of it"
 _ENOUGH = 32
 """Inputs of one call that are looked at."""
 
@@ -408,3 +409,27 @@ def _cleared(comparison: Comparison, entry: int, own: tuple[list[OptimizerStep],
             stacks[side] = _last_call(list(gradient_calls(dump)), "zero_grad") or stacks[side]
             return _Cause(text, (stacks[0], stacks[1]))
     return None
+
+
+def unshown_setting(comparison: Comparison) -> FirstDivergence | None:
+    """Return a description of ``Comparison.unshown_setting``; None where there is none."""
+    found = comparison.unshown_setting
+    if found is None:
+        return None
+    place = comparison.target.place
+    description = FirstDivergence(
+        step=place.step,
+        rank=place.number if place.kind == "rank" else None,
+        target=OPTIMIZER,
+        golden=OPTIMIZER,
+        slot=found.name,
+        kind="argument",
+        reason=f"{setting_text(*found)}; {_UNSHOWN}",
+        module=OPTIMIZER,
+        stack=[],
+    )
+    target, golden = (
+        CallSource(step.stack, OPTIMIZER, source_line(step.stack)) for step in (found.target, found.golden)
+    )
+    set_place(description, PairSource(target, golden))
+    return description

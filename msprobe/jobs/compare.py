@@ -22,7 +22,7 @@ from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
-from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError

@@ -20,7 +20,7 @@ from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, c
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
-from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork

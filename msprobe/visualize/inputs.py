@@ -15,7 +15,8 @@ from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions, numbers
 from msprobe.compare.dump_pairs import locate
-from msprobe.compare.parallel.layout import Layout, Replica, load_pair
+from msprobe.compare.parallel.layout import Layout, Replica
+from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import NO_CALLS, Dump, Place, ended_at_start, find_dumps, load_dump

@@ -1,4 +1,4 @@
-"""The layout of a training on its ranks, the ranks that hold one model together, and pairs of dumps with merged ranks.
+"""The layout of a training on its ranks, and the ranks that hold one model together.
 
 With sizes ``n_d`` of the dimensions in their order, the fastest first, the rank with the coordinates ``c_d`` is
 ``c_0 + n_0 (c_1 + n_1 (c_2 + ...))``. The default order is that of Megatron: tensor parallelism, data parallelism,
@@ -10,12 +10,11 @@ pipeline stages. Dimensions without a stated size (context, expert) have size 1;
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from msprobe.compare.inputs.construct_cycles import without_cycles
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.reader import Place
 
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 ORDER = "-".join(DIMENSIONS)
@@ -131,7 +130,8 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
             f"{what}: {given!r} is no layout; ep={sizes['ep']} does not divide dp={sizes['dp']}, and ranks that share "
             "experts are data-parallel ones",
         )
-    return replace(Layout(), **sizes)
+    tp, pp, cp, ep, dp, vpp = (sizes.get(name, 1) for name in _SIZES)
+    return Layout(tp, pp, cp, ep, dp, vpp)
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:
@@ -245,74 +245,3 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
         yield Replica(
             first.document, first.step, first.kind, number, members=members, coordinates=coordinates, chunks=layout.vpp
         )
-
-
-def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
-    """Load the dumps of both places, with the ranks of a replica merged to one model.
-
-    Where both sides record modules, the values of modules have identities (``logical_dumps``). Dumps of functions alone
-    are merged by the names of the calls, for which there are tensor-parallel ranks and pipeline stages only.
-
-    Returns:
-        The target's dump, the golden run's, and a line for each kind of value that the merge could not decide.
-
-    Raises:
-        ReadError: a document is damaged.
-        NotComparableError: a pipeline ran several micro batches, and the other side is no such pipeline.
-    """
-    if not isinstance(left, Replica) and not isinstance(right, Replica):
-        return without_cycles(load_dump(left), load_dump(right))
-    from msprobe.compare.parallel.logical_dumps import logical_pair
-
-    pair = logical_pair(left, right)
-    if pair is not None:
-        return pair
-    from msprobe.compare.parallel.tensor_parallel import merge_shards
-
-    _refuse_other_dimensions(left, right)
-    _refuse_micro_batches(left, right)
-    targets, goldens = _load_stages(left), _load_stages(right)
-    target, golden = merge_shards(targets, goldens), merge_shards(goldens, targets)
-    notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
-    target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
-    return target_dump, golden_dump, notes + cycles
-
-
-def _refuse_other_dimensions(*sides: Place) -> None:
-    """Raise NotComparableError for ranks that only values of modules can be merged over."""
-    for side, place in zip(("target", "golden run"), sides, strict=True):
-        if isinstance(place, Replica) and (
-            place.chunks > 1 or any(at.cp or at.dp for row in place.coordinates for at in row)
-        ):
-            raise NotComparableError(
-                f"the {side} or the other side has no calls of modules; ranks of context, expert and data parallelism, "
-                "and chunks of stages, are merged by modules: record at level L0 or mix"
-            )
-
-
-def _refuse_micro_batches(left: Place, right: Place) -> None:
-    """Raise NotComparableError where the stages of one side ran several micro batches by turns and the other side has
-    another number of stages: which calls belong together is not known yet."""
-    stages = [len(place.members) if isinstance(place, Replica) else 1 for place in (left, right)]
-    if stages[0] == stages[1]:
-        return
-    from msprobe.compare.parallel.pipeline import micro_batches
-
-    for side, place, count in zip(("target", "golden run"), (left, right), stages, strict=True):
-        if not isinstance(place, Replica) or count == 1:
-            continue
-        batches = micro_batches(load_dump(place.members[0][0]))
-        if batches > 1:
-            raise NotComparableError(
-                f"the {side} ran {batches} micro batches through {count} pipeline stages, and the other side has "
-                f"{min(stages)}; such layouts cannot be compared yet: record a step with one micro batch"
-            )
-
-
-def _load_stages(place: Place) -> list[Dump]:
-    """Load one dump per tensor-parallel rank, each with the stages of its pipeline merged."""
-    if not isinstance(place, Replica):
-        return [load_dump(place)]
-    from msprobe.compare.parallel.pipeline import merge_stages
-
-    return [merge_stages([load_dump(member) for member in stages]) for stages in zip(*place.members, strict=True)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from msprobe.core.store.reader import Dump
 
+ENTERS_FROM_OUTSIDE = "its input differs, and was made outside of the modules; functions are left out of merged ranks"
+
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -30,3 +32,10 @@ class MergedDump(Dump):
     """
 
     suspect: Callable[[str], Suspect | None] = _nothing
+
+
+def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
+    """Return the call outside of modules that makes the wrong input of a module call of merged ranks; None without one,
+    and for other dumps."""
+    found = dump.suspect(name) if isinstance(dump, MergedDump) and name is not None else None
+    return found if found is not None and found.stack else None

@@ -30,8 +30,8 @@ class Interval(NamedTuple):
     high: float
 
     def nearest(self, other: Interval | None) -> float:
-        """Return the number of this interval that is nearest to ``other``: the same for both where they overlap. Without
-        another interval it is the middle."""
+        """Return the number of this interval that is nearest to ``other``: the same for both where they overlap, the
+        middle without ``other``."""
         if other is None or other.low != other.low:
             return (self.low + self.high) / 2
         return min(max(self.low, other.low), self.high)

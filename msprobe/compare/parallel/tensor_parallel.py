@@ -104,7 +104,7 @@ def _without_axis(shape: _Shape, axis: int) -> list[int]:
 
 _RANK_KEYS = ("md5", "data_name", "placements", "device_mesh")
 _COLLECTIVE = "Distributed."
-_CLOSE = 1e-6
+_CLOSE, _NO_ORDER = 1e-6, {ORDERED: None, UNORDERED: True}
 _COLUMN, _ROW = "ColumnParallel", "RowParallel"
 _PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
 _REDUCTIONS = frozenset({"all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor"})
@@ -488,8 +488,7 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
             fold = folds.get(spec.merge)
             if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
                 statistics[spec.name] = fold(columns[spec.name])
-    unordered = {ORDERED: None, UNORDERED: True} if ORDERED in raws[0] else {}
-    return _rank_free({**raws[0], "shape": list(shape), **statistics, **unordered})
+    return _rank_free(raws[0] | {"shape": list(shape)} | statistics | (_NO_ORDER if ORDERED in raws[0] else {}))
 
 
 def _is_number(value: Any) -> bool:
