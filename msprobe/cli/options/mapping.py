@@ -75,10 +75,11 @@ _RANKS_AND_STEPS = (
     ),
     click.option(
         "--target-parallel",
-        metavar="tp=N,pp=N",
-        help="Over how many ranks the target spreads a model: its ranks are merged before they are compared.",
+        metavar="tp=N,pp=N,cp=N,dp=N,ep=N,vpp=N",
+        help="Over how many ranks the target spreads a model (tensor, pipeline, context, data and expert parallelism, "
+        "and chunks of a stage): its ranks are merged before they are compared.",
     ),
-    click.option("--golden-parallel", metavar="tp=N,pp=N", help="The same for the golden run."),
+    click.option("--golden-parallel", metavar="tp=N,...", help="The same for the golden run."),
     click.option(
         "--precision",
         type=click.Choice(["tf32", "hf32"]),
