@@ -36,6 +36,7 @@ from msprobe.compare.exemptions.unused_inputs import UnusedInputs
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.regions.one_sided import OneSidedCalls
+from msprobe.compare.regions.removed_offsets import free_removed_offsets
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -190,6 +191,7 @@ def compare_dumps(
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
+        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
         one_sided = OneSidedCalls(table, dumps)
         one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)

@@ -27,6 +27,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
 from msprobe.compare.regions.one_sided import OneSidedCalls
+from msprobe.compare.regions.removed_offsets import free_removed_offsets
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -222,6 +223,8 @@ def joined(
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = joined_facts([own.summary.facts, *(other.facts for other in others)])
         measured = measure(table, facts, EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
+        cancelled = history.cancelled_gradients
+        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
         dumps = ComparedDumps(target, golden, own.summary.mode, policy)
