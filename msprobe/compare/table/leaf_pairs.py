@@ -14,6 +14,7 @@ from msprobe.compare.alignment.protocol import Alignment, Item
 from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.compare.records.leaves import row_name
 from msprobe.compare.table.call_arguments import Pairs, pairs_by_parameter
+from msprobe.compare.table.module_arguments import pairs_in_order
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
@@ -72,8 +73,10 @@ class LeafPairs:
             found.append((leaf, partner))
         used = {id(partner) for _, partner in found}
         found += [(None, leaf) for leaf in theirs if id(leaf) not in used]
-        if target is None or golden is None or target.stem != golden.stem or is_module(target) or not self.plain:
+        if target is None or golden is None or target.stem != golden.stem or not self.plain:
             return found
+        if is_module(target):
+            return pairs_in_order(target.phase, found)
         return pairs_by_parameter(target.stem, target.phase, found)
 
     def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:
