@@ -111,11 +111,12 @@ class WholeStep:
         found: dict[_Parameter, tuple[list[int], list[int]]] = {}
         keys = enumerate(self._table.keys)
         entries = [number for number, key in keys if key.phase == Phase.PARAMETERS_GRAD.value]
-        for number, row in ((number, row) for number in entries for row in self._table.rows_of(number)):
-            for side, leaf in enumerate((self._table.target[row], self._table.golden[row])):
-                if leaf is not None:
-                    name = self._table.keys[number].stem, leaf.suffix.rpartition(".")[2]
-                    found.setdefault(name, ([], []))[side].append(row)
+        for number, row in ((entry, row) for entry in entries for row in self._table.rows_of(entry)):
+            leaves = self._table.target[row], self._table.golden[row]
+            suffix = next((leaf.suffix for leaf in leaves if leaf is not None), "")
+            both = found.setdefault((self._table.keys[number].stem, suffix.rpartition(".")[2]), ([], []))
+            for rows, leaf in zip(both, leaves, strict=True):
+                rows.extend([row] if leaf is not None else [])
         return found
 
     def _gradients_apart(self, name: _Parameter) -> float:
