@@ -1,4 +1,4 @@
-"""Formulas of losses that are written otherwise: the losses of the step, and the gradients of all parameters, decide."""
+"""Formulas of losses in other words: the losses of the step, and the gradients of all parameters, decide."""
 
 from __future__ import annotations
 
