@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -169,20 +169,33 @@ class HarmlessDifferences:
             return self._is_in_another_order(entry)
         if self._gets_only_other_forms(entry):
             return True
-        if key.phase != Phase.FORWARD.value and self.step.makes_other_passes:
-            return True
+        if not self._calls_modules or not self._may_be_harmless(entry):
+            return False
+        module = self._module_where_it_ends(entry)
+        return module is not None and not self._leaves_as_large(entry, module)
+
+    def _may_be_harmless(self, entry: int) -> bool:
+        """Return whether an entry has no difference that is one whatever follows from it."""
+        key = self._table.keys[entry]
         if key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry):
             return False
         if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
-        if any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role)):
+        return not any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
+
+    def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
+        return frozenset(filter(self._ends_with_step, entries))
+
+    def _ends_with_step(self, entry: int) -> bool:
+        key = self._table.keys[entry]
+        if key.parent in OF_PARAMETERS:
             return False
-        module = self._module_where_it_ends(entry) if self._calls_modules else None
-        if module is None:
-            return self._passes_all_modules(entry) and self.step.makes_up_for(entry)
-        return not self._leaves_as_large(entry, module)
+        if key.phase != Phase.FORWARD.value and self.step.makes_other_passes:
+            return True
+        return self._may_be_harmless(entry) and self._passes_all_modules(entry) and self.step.makes_up_for(entry)
 
     @cached_property
     def step(self) -> WholeStep:
