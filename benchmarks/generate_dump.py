@@ -1,7 +1,8 @@
 """Synthetic dumps in the public layout (dump.json, stack.json, construct.json, optional .pt files), as large as asked.
 
-Equal sizes and different seeds make a pair to compare: the seed adds noise of a thousandth to every value. Half of the
-entries are forward calls with three inputs and one output, the other half their backward calls.
+Equal sizes and different seeds make a pair to compare: the seed adds noise of a thousandth to every value, or as much
+to as many as is wished. Half of the entries are forward calls with three inputs and one output, the other half their
+backward calls. In a chained dump each call gets what the call before returned, as in a training.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 APIS = ("Torch.matmul", "Tensor.add", "Functional.linear", "Torch.mul", "Functional.softmax", "Functional.silu")
+CHAIN = ("Functional.linear", "Functional.relu", "Tensor.__add__", "Tensor.__mul__")
+WEIGHTS = 64  # of a chain: so many layers share its calls
 TENSORS_FORWARD, TENSORS_BACKWARD = 4, 2
 NOISE = 1e-3
 CALLS_PER_STACK = 4
@@ -30,6 +33,8 @@ class Wish:
 
     ``lost`` leaves out every so-manieth call; later calls of the same function close up. 0 leaves out none.
     ``modules`` puts every ``CALLS_PER_MODULE`` calls into a recorded module, whose records count among the entries.
+    ``noise`` is relative to each value, and ``share`` of the tensors have it. ``chained`` hands values from call to
+    call.
     """
 
     entries: int
@@ -38,6 +43,9 @@ class Wish:
     tensor_mb: float = 0.0
     lost: int = 0
     modules: bool = False
+    noise: float = NOISE
+    share: float = 1.0
+    chained: bool = False
 
     @property
     def elements(self) -> int:
@@ -59,7 +67,10 @@ class Leaves:
         self.save = _saver(wish) if wish.mode == "tensor" else None
 
     def tensor(self, name: str, slot: str) -> dict[str, Any]:
-        draw, shake = self.values.uniform, 1 + NOISE * self.wish.seed * self.noise.uniform(-1, 1)
+        noise = self.wish.noise * self.wish.seed * self.noise.uniform(-1, 1)
+        if self.wish.share < 1.0 and self.noise.random() >= self.wish.share:
+            noise = 0.0
+        draw, shake = self.values.uniform, 1 + noise
         statistics = {"Max": draw(1, 5), "Min": draw(-5, -1), "Mean": draw(-0.1, 0.1), "Norm": draw(10, 90)}
         leaf: dict[str, Any] = {
             "type": "torch.Tensor",
@@ -83,14 +94,15 @@ def write(folder: Path, wish: Wish) -> Path:
     (data_folder if wish.mode == "tensor" else rank).mkdir(parents=True)
     per_module = CALLS_PER_MODULE if wish.modules else 0
     calls = wish.entries // 2 * per_module // (per_module + 1) if per_module else wish.entries // 2
-    names = list(_forward_names(calls))
+    names = list(_forward_names(calls, CHAIN if wish.chained else APIS))
     construct = _construct(names) if wish.modules else {}
+    entries = _chained_entries if wish.chained else _entries
     document = {
         "task": "tensor" if wish.mode == "tensor" else "statistics",
         "level": "L1",
         "framework": "pytorch",
         "dump_data_dir": str(data_folder) if wish.mode == "tensor" else None,
-        "data": _entries(_with_modules(names, construct), Leaves(wish, data_folder)),
+        "data": entries(_with_modules(names, construct), Leaves(wish, data_folder)),
     }
     if wish.lost:
         renamed = dict(_closed_up(names, wish.lost))
@@ -104,9 +116,9 @@ def write(folder: Path, wish: Wish) -> Path:
     return rank.parent
 
 
-def _forward_names(count: int) -> Iterator[str]:
+def _forward_names(count: int, apis: Sequence[str]) -> Iterator[str]:
     for number in range(count):
-        yield f"{APIS[number % len(APIS)]}.{number // len(APIS)}.forward"
+        yield f"{apis[number % len(apis)]}.{number // len(apis)}.forward"
 
 
 def _closed_up(names: Sequence[str], lost: int) -> Iterator[tuple[str, str]]:
@@ -155,6 +167,27 @@ def _entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:
     return data
 
 
+def _chained_entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:
+    """Records of calls of which each gets what the one before returned; ``linear`` has a weight and a bias too."""
+    weights = [[leaves.tensor("", "weight"), leaves.tensor("", "bias")] for _ in range(WEIGHTS)]
+    data: dict[str, Any] = {}
+    value = residual = leaves.tensor("", "first")
+    for number, name in enumerate(names):
+        beside = [weights[number // len(CHAIN) % WEIGHTS], [], [residual], [{"type": "float", "value": 0.5}]]
+        made = leaves.tensor(name, "output.0")
+        inputs = [value, *beside[number % len(CHAIN)]]
+        data[name] = {"input_args": inputs, "input_kwargs": {}, "output": [made]}
+        if not number % len(CHAIN):
+            residual = value
+        value = made
+    gradient = leaves.tensor("", "first")
+    for name in reversed(names):
+        made = leaves.tensor(name, "gradient")
+        data[_twin(name)] = {"input": [gradient], "output": [made]}
+        gradient = made
+    return data
+
+
 def _stacks(names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     for index, first in enumerate(range(0, len(names), CALLS_PER_STACK)):
         frames = [
@@ -191,8 +224,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="0 and 1 make a pair")
     parser.add_argument("--tensor-mb", type=float, default=0.0, help="tensor mode: what all .pt files weigh together")
     parser.add_argument("--modules", action="store_true", help="put the calls into modules")
+    parser.add_argument("--noise", type=float, default=NOISE, help="of the values of seed 1, relative to each")
+    parser.add_argument("--share", type=float, default=1.0, help="how many of the tensors have this noise")
+    parser.add_argument("--chained", action="store_true", help="hand values from call to call; statistics only")
     options = parser.parse_args(arguments)
-    wish = Wish(options.entries, options.mode, options.seed, options.tensor_mb, modules=options.modules)
+    wish = Wish(
+        options.entries,
+        options.mode,
+        options.seed,
+        options.tensor_mb,
+        modules=options.modules,
+        noise=options.noise,
+        share=options.share,
+        chained=options.chained,
+    )
     print(write(options.folder, wish))
     return 0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-OURS, REFERENCE = "ours", "reference"
+OURS, REFERENCE, BEFORE, AGAIN = "ours", "reference", "before", "again"
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
@@ -19,3 +20,21 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
 def tools_of(options: argparse.Namespace) -> dict[str, str]:
     """The python of each tool."""
     return {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+
+
+def add_before(parser: argparse.ArgumentParser) -> None:
+    """Let ``parser`` take another source tree of msprobe; ``before_of`` gives it."""
+    parser.add_argument(
+        "--before",
+        metavar="TREE",
+        type=Path,
+        help="a source tree of msprobe to compare with, run by the python of ours; it takes part twice",
+    )
+
+
+def before_of(options: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """The environment variables of each tool that is another source tree, with its compiled kernel in it."""
+    if options.before is None:
+        return {}
+    path = {"PYTHONPATH": str(options.before.resolve(strict=True))}
+    return {BEFORE: path, AGAIN: path}

@@ -24,7 +24,14 @@ import numpy as np
 
 from msprobe.analyze.product_precision import rounded_products
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.parameter_updates import Parameter, ParameterUpdates, Sums, sums_of, updates_of
+from msprobe.compare.differences.parameter_updates import (
+    NO_UPDATES,
+    Parameter,
+    ParameterUpdates,
+    Sums,
+    sums_of,
+    updates_of,
+)
 from msprobe.compare.records.call_source import CallSource, PairSource, call_source
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
@@ -90,7 +97,7 @@ def explain_by_causes(
         description.reason = f"{cause.text}; {description.reason}"
         return _source(cause.stacks)
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
-        return _source(_last_steps(*comparison.earlier.optimizers))
+        return _source(_last_steps(*_earlier(comparison).optimizers))
     return None
 
 
@@ -127,7 +134,7 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
         return kept
     if not later_step or not _received(comparison, entry):
         return None
-    earlier = comparison.earlier
+    earlier = _earlier(comparison)
     settings = _setting if earlier.agree else _settings
     return settings(*earlier.optimizers) or _accumulated_update(comparison) or _uniform_ratio(comparison)
 
@@ -194,6 +201,11 @@ def _last_call(calls: Sequence[tuple[str, Stack]], name: str) -> Stack:
     return next((stack for call, stack in reversed(calls) if call == name), ())
 
 
+def _earlier(comparison: Comparison) -> ParameterUpdates:
+    """Return what the steps before showed."""
+    return comparison.earlier or NO_UPDATES
+
+
 def _own(comparison: Comparison) -> ParameterUpdates:
     """Return what the step itself shows."""
     return updates_of(comparison.table, comparison.measured.role, comparison.target, comparison.golden)
@@ -223,14 +235,15 @@ def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -
 
 def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
     different = next(other_settings(ours, theirs), None)
-    if different is None:
-        return None
+    return None if different is None else _Cause(setting_text(ours, theirs, different), (ours.stack, theirs.stack))
+
+
+def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
+    """Return in words what a setting is on both sides."""
     kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
     place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
-    words = "the learning rate" if different == "lr" else f"the setting {different}"
-    left, right = ours.settings[different], theirs.settings[different]
-    text = f"{words} {place} is {left} in the target, {right} in the golden run"
-    return _Cause(text, (ours.stack, theirs.stack))
+    words = "the learning rate" if name == "lr" else f"the setting {name}"
+    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
@@ -272,12 +285,12 @@ def _uniform_ratio(comparison: Comparison) -> _Cause | None:
         f"the updates of the parameters in the step before are {ratio:.4g} times those of the golden run, "
         "as with another learning rate"
     )
-    return _Cause(text, _last_steps(*comparison.earlier.optimizers))
+    return _Cause(text, _last_steps(*_earlier(comparison).optimizers))
 
 
 def _accumulated_update(comparison: Comparison) -> _Cause | None:
     """Return a sentence where the update of the target is that of the golden run for the sum of several gradients."""
-    earlier = comparison.earlier
+    earlier = _earlier(comparison)
     predicted = []
     for (parameter, part), ours, theirs in _moves(comparison):
         step, every = (table.get(parameter) for table in (earlier.gradients, earlier.accumulated))
@@ -291,7 +304,7 @@ def _accumulated_update(comparison: Comparison) -> _Cause | None:
 
 def _moves(comparison: Comparison) -> Iterator[tuple[tuple[Parameter, int], float, float]]:
     """Yield for each parameter, by mean (0) and projection (1), how far target and golden run moved it."""
-    before = comparison.earlier.parameters
+    before = _earlier(comparison).parameters
     if not before:
         return
     for parameter, now in _own(comparison).parameters.items():
@@ -334,7 +347,7 @@ def _clipped_once(comparison: Comparison) -> _Cause | None:
 def _accumulated_input(comparison: Comparison, entry: int) -> _Cause | None:
     """Return the cause where an input of an optimizer is the sum of gradients of several steps on one side, and the
     gradient of this step on the other. Clipping may have multiplied the earlier gradients by a number."""
-    before, now = comparison.earlier, _own(comparison).gradients
+    before, now = _earlier(comparison), _own(comparison).gradients
     if not before.gradients:
         return None
     inputs = [sums for row in comparison.table.rows_of(entry) if (sums := _sums_of_both(comparison, row)) is not None]

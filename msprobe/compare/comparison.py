@@ -15,28 +15,17 @@ import numpy as np
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
-from msprobe.compare.differences.cancelled import CancelledGradients
+from msprobe.compare.differences.cancelled_gradients import CancelledGradients
 from msprobe.compare.differences.coarsest import NumberFormats
 from msprobe.compare.differences.measure import measure
-from msprobe.compare.differences.parameter_updates import NO_UPDATES, ParameterUpdates, updates_of
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
-from msprobe.compare.exemptions.calls_in_pieces import CallsInPieces
-from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
-from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
-from msprobe.compare.exemptions.other_optimizers import OtherOptimizers
-from msprobe.compare.exemptions.other_program import CommutedOperands, OtherProgram
-from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.exemptions.recompute import Recompute
-from msprobe.compare.exemptions.recorded_by_others import RecordedByOthers
-from msprobe.compare.exemptions.sliced_tensors import SlicedTensors
-from msprobe.compare.exemptions.tensor_layouts import Layouts
-from msprobe.compare.exemptions.uninitialised import Uninitialised
-from msprobe.compare.exemptions.unused_inputs import UnusedInputs
+from msprobe.compare.exemptions.on_demand import EXEMPTIONS
+from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.regions.one_sided import OneSidedCalls
-from msprobe.compare.regions.removed_offsets import free_removed_offsets
+from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -46,29 +35,14 @@ from msprobe.compare.rows.summary import Counts
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
+    from msprobe.compare.differences.parameter_updates import ParameterUpdates
+    from msprobe.compare.regions.one_sided import OneSidedCalls
     from msprobe.numerics.metrics.tensor import TensorDifference
     from msprobe.numerics.metrics.user_metrics import Metric
-
-EXEMPTIONS: tuple[Exemption, ...] = (
-    OtherOptimizers(),
-    SlicedTensors(),
-    Layouts(),
-    CallsInPieces(),
-    OtherProgram(),
-    EndOfRun(),
-    FusedLayerJoins(),
-    DumpLevels(),
-    Recompute(),
-    RecordedByOthers(),
-    CommutedOperands(),
-    Uninitialised(),
-    UnusedInputs(),
-)
-"""What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""
+    from msprobe.numerics.noise_floor import NoiseFloor
 
 _NO_MAPPING = MappingOptions()
 
@@ -80,14 +54,33 @@ class StepHistory:
     Attributes:
         noise: ``judged.noise`` of the last step without a divergence (dimensionless); 0 before the first one.
         cancelled_gradients: gradients that cancelled to zero so far; ``measure`` adds to it.
-        updates: parameters, gradients and settings of optimizers so far.
+        updates: parameters, gradients and settings of optimizers so far; None before the first step.
         accepted_spread: the largest difference so far that may follow from accepted ones (dimensionless).
+        last_step: whether no step follows, for which anything should be kept.
     """
 
     noise: float = 0.0
     cancelled_gradients: CancelledGradients = field(default_factory=CancelledGradients)
-    updates: ParameterUpdates = NO_UPDATES
+    updates: ParameterUpdates | None = None
     accepted_spread: float = 0.0
+    last_step: bool = False
+
+    def add(self, table: LeafTable, measured: Measured, judged: Judged, dumps: tuple[Dump, Dump]) -> None:
+        """Keep what a step showed of parameters and their updates, where another step follows.
+
+        Args:
+            table: both dumps.
+            measured: the differences of all rows.
+            judged: the verdicts of all rows.
+            dumps: target and golden run.
+        """
+        if self.last_step:
+            return
+        from msprobe.compare.differences.parameter_updates import updates_of  # for several steps only
+
+        self.cancelled_gradients.add_updates(table, *dumps)
+        agree = bool(table.updated) and all(judged.kind[row] <= RowKind.UNCHECKED for row in table.updated)
+        self.updates = replace(updates_of(table, measured.role, *dumps, self.updates), agree=agree)
 
 
 @dataclass(slots=True)
@@ -105,8 +98,23 @@ class Comparison:
     tensors: list[TensorDifference | None] | None
     remarks: Ints
     metrics: Sequence[Metric] = ()  # of whole tensors alone
-    earlier: ParameterUpdates = NO_UPDATES  # what the steps before showed
+    earlier: ParameterUpdates | None = None  # what the steps before showed
     one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
+    settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
+
+    @property
+    def unshown_setting(self) -> OtherSetting | None:
+        """Return the first number among the settings of optimizers that differs in a step of which neither side records
+        a call; None where there is none, or it is accepted.
+
+        Level L0 records no such call. What another learning rate does shows in the parameters of the next step, and
+        where no further one is recorded, in the settings alone. They are arguments of the step: another number is a
+        divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
+        """
+        if self.settings_accepted or self.policy is Policy.REFERENCE:
+            return None
+        other = first_other_number(self.target, self.golden)
+        return None if other and any(key.parent == OPTIMIZER for key in self.table.keys) else other
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,7 +183,7 @@ def compare_dumps(
         NotComparableError: see ``mode_of``, ``strategy_of`` and ``DumpLevels``.
         ReadError: a record or a mapping file cannot be understood.
     """
-    extras, history = extras or Extras(), history or StepHistory()
+    extras, history = extras or Extras(), history or StepHistory(last_step=True)
     if isinstance(mapping, MappingOptions) and mapping.consistent_check:
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
@@ -191,22 +199,32 @@ def compare_dumps(
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
-        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
-        one_sided = OneSidedCalls(table, dumps)
-        one_sided.set_aside(measured)
+        free_moved(table, measured, cancelled)
+        contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
+        one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
+        if one_sided is not None:
+            one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
-        table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
-    history.cancelled_gradients.add_updates(table, target, golden)
+        if one_sided is not None or has_differences(judged):
+            one_sided = one_sided or one_sided_calls(table, dumps, contradictions)
+            table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
+    earlier = history.updates
+    history.add(table, measured, judged, (target, golden))
     levels, remarks = row_levels(table, judged, policy), facts.remarks
-    earlier, updates = history.updates, updates_of(table, measured.role, target, golden, history.updates)
-    agree = bool(table.updated) and all(judged.kind[row] <= RowKind.UNCHECKED for row in table.updated)
-    history.updates = replace(updates, agree=agree)
     kept = one_sided if extras.accepted else None
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
     )
+
+
+def free_moved(table: LeafTable, measured: Measured, cancelled: CancelledGradients) -> None:
+    """Let what follows from parameters of cancelled gradients differ, where a later call removes it."""
+    if cancelled.parameters:
+        from msprobe.compare.regions.removed_offsets import free_removed_offsets  # only after a gradient of rounding
+
+        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
 
 
 def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:
@@ -249,6 +267,21 @@ def _whole_tensors(dumps: ComparedDumps, table: LeafTable, extras: Extras) -> tu
     metrics = tuple(extras.metrics())
     folders = dumps.target.tensor_folder, dumps.golden.tensor_folder
     return tensor_differences(table, *folders, metrics, extras.calibration), metrics
+
+
+def one_sided_calls(table: LeafTable, dumps: ComparedDumps, contradictions: tuple[int, ...] = ()) -> OneSidedCalls:
+    """Return the calls of one side, and the rules about what differs without consequence.
+
+    ``contradictions`` are the rows of tensors whose files differ while their records are equal.
+    """
+    from msprobe.compare.regions.one_sided import OneSidedCalls  # loaded where runs differ
+
+    return OneSidedCalls(table, dumps, contradictions)
+
+
+def has_differences(judged: Judged) -> bool:
+    """Return whether a row differs, or has the same elements in another layout: regions decide about these alone."""
+    return bool(((judged.kind > RowKind.UNCHECKED) | (judged.kind == RowKind.OTHER_LAYOUT)).any())
 
 
 def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:

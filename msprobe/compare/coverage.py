@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from msprobe.compare.comparison import EXEMPTIONS, Comparison
+from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
-from msprobe.compare.exemptions.sliced_tensors import lost_parts
+from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.leaves import NO_WHOLE, element_count, row_name
-from msprobe.compare.regions.notes import not_shown_notes
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
 from msprobe.core.tensors.dtypes import find_dtype
@@ -59,11 +58,16 @@ def coverage_of(comparison: Comparison) -> Coverage:
     files, without_file = _files(comparison)
     left_out = without_file + _nulls(comparison) + known_gaps
     left_out += [note for exemption in EXEMPTIONS for note in exemption.notes(comparison.table)]
-    left_out += not_shown_notes(comparison.table)
+    if comparison.table.alone:
+        from msprobe.compare.regions.notes import not_shown_notes  # only where one side makes calls
+
+        left_out += not_shown_notes(comparison.table)
+    if comparison.table.partial is not None:
+        from msprobe.compare.exemptions.sliced_tensors import lost_parts  # only where tensors are compared in part
+
+        lost = lost + lost_parts(comparison.table)
     remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
-    return Coverage(
-        files + lost + lost_parts(comparison.table), left_out, recorded_otherwise + remarks + _remarks(comparison)
-    )
+    return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))
 
 
 def any_checked(comparison: Comparison) -> bool:
@@ -120,6 +124,9 @@ def _files(comparison: Comparison) -> tuple[list[str], list[str]]:
             other_files.add(comparison, row)
         elif comparison.remarks[row] & Remark.OTHER_FILE:
             other_file = other_file or "the files of both sides are equal, the recorded statistics are not"
+            other_files.add(comparison, row)
+        elif difference.contradicts and comparison.judged.kind[row] > RowKind.UNCHECKED:
+            other_file = other_file or "the recorded statistics of both sides are equal, the files are not"
             other_files.add(comparison, row)
     by_statistics = f"of {tensors} tensors were not compared element by element, by their statistics alone"
     others = f"of {tensors} tensor files are not what was recorded"

@@ -22,7 +22,6 @@ from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.run_end import end_notes
-from msprobe.compare.regions.notes import harmless_notes, other_code_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork
 from msprobe.core.log import logger
@@ -111,8 +110,9 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
     options = task.options
     extras = load_extras(options.metrics, options.noise, options.config, options.accept or None)
     history = _RunHistory(extras=extras)
-    outcomes = []
+    outcomes: list[PairOutcome] = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
+        history.last_step = len(outcomes) == len(task.pairs) - 1
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         with paused_gc():
             try:
@@ -193,7 +193,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
     divergence = None
-    if comparison.row_levels.diverging.any():
+    if comparison.row_levels.diverging.any() or comparison.unshown_setting is not None:
         from msprobe.analyze.first_divergence import first_divergence  # loaded where runs differ
 
         divergence = first_divergence(comparison, later_step=history.agreed)
@@ -206,8 +206,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
-        outcome.harmless = other_code_notes(comparison.table, comparison.target, comparison.golden)
-        outcome.harmless += harmless_notes(comparison.table)
+        outcome.harmless = _harmless(comparison)
     else:
         from msprobe.compare.advice import advice  # loaded where runs differ
 
@@ -227,6 +226,16 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
     if history.extras.calibration is not None:
         outcome.notes += history.extras.calibration.notes(comparison.table)
+
+
+def _harmless(comparison: Comparison) -> list[str]:
+    """Return sentences about other code and calls that differ without consequence."""
+    table = comparison.table
+    if not table.alone and not table.harmless:
+        return []
+    from msprobe.compare.regions.notes import harmless_notes, other_code_notes  # loaded where runs differ
+
+    return other_code_notes(table, comparison.target, comparison.golden) + harmless_notes(table)
 
 
 def _unfinished(comparison: Comparison) -> list[str]:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.numerics.kinds import Level, Role, RowKind
-from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.tolerance import (
     FLOAT32_ROUNDOFF,
     LOOSE,
@@ -33,6 +33,9 @@ from msprobe.numerics.tolerance import (
     of_single_elements,
     tolerances,
 )
+
+if TYPE_CHECKING:
+    from msprobe.numerics.noise_floor import NoiseFloor
 
 __all__ = ["Level", "Role", "RowKind"]
 
@@ -84,6 +87,7 @@ class Measured:
             inputs into a relative one (exp, softmax) or into a difference of a phase (sin); dimensionless.
         squares: for each entry whether it gets squares (the state of an optimizer), which differ by twice as much.
         other_formats: one value: whether the user says that both sides compute in different number formats.
+        without_values: the rows in which a side says that its tensor has no values, ascending.
     """
 
     role: Ints
@@ -109,6 +113,7 @@ class Measured:
     steep: Floats
     squares: Bools
     other_formats: Bools = field(default_factory=lambda: np.zeros(1, np.bool_))
+    without_values: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def sliced(self, rows: Ints | slice) -> Measured:
         """Return the measurements of some rows, as those of one entry."""

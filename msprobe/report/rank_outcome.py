@@ -16,13 +16,13 @@ from pydantic_core import from_json, to_json
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.inputs.slices import AxisSlice, TensorSlices
 from msprobe.compare.parallel.layout import Layout, Replica
 from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, verdict_text
 from msprobe.core.store.reader import Place
 
 if TYPE_CHECKING:
     from msprobe.analyze.rank_order import RankFinding
+    from msprobe.compare.inputs.slices import TensorSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +207,16 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:
     layouts = {name: Layout(**value) for name, value in content.items() if name.endswith("_parallel")}
-    slices = {
-        name: TensorSlices(tuple(AxisSlice(**axis) for axis in value["axes"]))
-        for name, value in content.items()
-        if name.endswith("_slice")
-    }
+    slices = {name: _slices(value) for name, value in content.items() if name.endswith("_slice")}
     return MappingOptions(**{**content, **layouts, **slices})
+
+
+def _slices(content: dict[str, Any] | None) -> TensorSlices | None:
+    if content is None:
+        return None
+    from msprobe.compare.inputs.slices import AxisSlice, TensorSlices  # loaded where tensors are cut only
+
+    return TensorSlices(tuple(AxisSlice(**axis) for axis in content["axes"]))
 
 
 def _place_values(place: Place) -> list[Any]:

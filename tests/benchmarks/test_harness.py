@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import shutil
 import subprocess
@@ -25,6 +26,14 @@ def run(script: str, *arguments: str) -> list[list[str]]:
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def generate(folder: Path, entries: int, seed: int, noise: float, share: float) -> Path:
+    """A chained dump of the generator's own command line."""
+    options = {"--entries": entries, "--seed": seed, "--noise": noise, "--share": share}
+    words = [str(word) for option in options.items() for word in option]
+    command = [sys.executable, str(ROOT / "benchmarks" / "generate_dump.py"), str(folder), "--chained", *words]
+    return Path(subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.strip())
 
 
 @pytest.mark.slow
@@ -63,11 +72,39 @@ def test_kernel_reports_each_dtype() -> None:
 
 @pytest.mark.slow
 def test_cli_runs_every_kind_of_case() -> None:
-    cases = ["help", "statistics:20", "md5:20", "tensor:0.01", "xlsx:20", "trend:40", "checkpoint:1"]
+    cases = ["help", "statistics:20", "same:20", "tiny:20", "some:20", "md5:20", "tensor:0.01", "xlsx:20"]
+    cases += ["trend:40", "checkpoint:1"]
     rows = run("cli", "--cases", ",".join(cases), "--rounds", "1")
     assert [row[0] for row in rows] == cases
-    assert {row[5] for row in rows} == {"0"}
-    assert [row[0] for row in rows if row[7] != "no"] == ["checkpoint:1"]
+    assert {row[6] for row in rows} == {"0"}
+    assert [row[0] for row in rows if row[8] != "no"] == ["checkpoint:1"]
+
+
+@pytest.mark.slow
+def test_cli_compares_with_another_tree() -> None:
+    rows = run("cli", "--cases", "help", "--rounds", "1", "--before", str(ROOT))
+    assert [row[1] for row in rows] == ["ours", "before", "again"]
+    assert all(float(ratio) > 0 for row in rows if row[1] != "before" for ratio in row[9:])
+    assert [row[9:] for row in rows if row[1] == "before"] == [["-"] * 4]
+
+
+@pytest.mark.parametrize(("noise", "share", "differing"), [(0.0, 1.0, 0.0), (1e-7, 1.0, 1.0), (1e-3, 0.1, 0.1)])
+def test_chained_dumps_differ_as_wished(tmp_path: Path, noise: float, share: float, differing: float) -> None:
+    sides = [
+        json.loads((folder / "rank0" / "dump.json").read_text())["data"]
+        for seed in (0, 1)
+        for folder in [generate(tmp_path / str(seed), 400, seed, noise, share)]
+    ]
+    results = [[body["output"][0]["Max"] for body in data.values()] for data in sides]
+    apart = [abs(own - other) / abs(own) for own, other in zip(*results, strict=True)]
+    assert max(apart) <= noise
+    assert sum(value > 0 for value in apart) / len(apart) == pytest.approx(differing, abs=0.05)
+
+
+def test_a_chained_call_gets_what_the_call_before_returned(tmp_path: Path) -> None:
+    data = json.loads((generate(tmp_path, 40, 1, 1e-7, 1.0) / "rank0" / "dump.json").read_text())["data"]
+    calls = [body for name, body in data.items() if name.endswith("forward")]
+    assert all(later["input_args"][0] == call["output"][0] for call, later in itertools.pairwise(calls))
 
 
 @pytest.mark.slow

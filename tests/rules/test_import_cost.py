@@ -58,6 +58,21 @@ def test_a_comparison_needs_no_models_and_no_yaml() -> None:
     assert not loaded_by(code) & {"pydantic", "yaml", "click"}
 
 
+def test_a_comparison_of_equal_runs_loads_only_what_it_needs() -> None:
+    """What explains differences and exempts them takes as long to load as comparing a thousand calls."""
+    folder = ROOT / "tests" / "golden_compare" / "08_stat_noise" / "golden"
+    program = "import sys, msprobe; msprobe.compare(sys.argv[1], sys.argv[1]); print(*sorted(sys.modules), sep='\\n')"
+    command = [sys.executable, "-c", program, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    unwanted = (
+        "msprobe.compare.regions",
+        "msprobe.compare.exemptions.other_",
+        "msprobe.analyze.",
+        "msprobe.compare.inputs.slices",
+    )
+    assert [name for name in done.stdout.splitlines() if name.startswith(unwanted)] == []
+
+
 def test_the_probe_sees_third_party_modules() -> None:
     assert "numpy" in loaded_by("import numpy")
 

@@ -12,13 +12,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from msprobe.compare.inputs.locations import PathLike
-from msprobe.compare.inputs.slices import WHOLE, TensorSlices, parse_slices
 from msprobe.compare.parallel.layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
+
+if TYPE_CHECKING:
+    from msprobe.compare.inputs.slices import TensorSlices
 
 
 class Value(Enum):
@@ -133,7 +135,7 @@ class MappingOptions:
         backend: the framework that trains the model of a consistency check.
         precision: in what one side multiplies matrices of float32, ``tf32`` or ``hf32``; None: in float32.
         ignore_dtype: compare floating-point values of different dtypes, and judge them by the coarser one.
-        target_slice: the part of its tensors by which the target is compared.
+        target_slice: the part of its tensors by which the target is compared; None for whole tensors.
         golden_slice: the same of the golden run.
         files: the files that mappings were read from, by keyword, for messages.
     """
@@ -153,8 +155,8 @@ class MappingOptions:
     backend: str | None = None
     precision: str | None = None
     ignore_dtype: bool = False
-    target_slice: TensorSlices = WHOLE
-    golden_slice: TensorSlices = WHOLE
+    target_slice: TensorSlices | None = None
+    golden_slice: TensorSlices | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -216,11 +218,20 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
     for name in ("target_slice", "golden_slice"):
-        values[name] = parse_slices(values.get(name), name)
+        values[name] = _slices(values.get(name), name)
     _check_consistency(values)
     options = MappingOptions(**values, files=files or {})
     _warn_unused(options)
     return options
+
+
+def _slices(given: Any, name: str) -> TensorSlices | None:
+    """Return the slices of an option, None for whole tensors."""
+    if given is None:
+        return None
+    from msprobe.compare.inputs.slices import parse_slices  # loaded where tensors are cut only
+
+    return parse_slices(given, name) or None
 
 
 def _mapping_value(option: MappingOption, value: Any) -> Any:

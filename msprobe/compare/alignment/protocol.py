@@ -64,7 +64,7 @@ class Alignment:
             They win over ``rule``.
         stated: the user asked for these pairs, so that items of different dtype classes pair as well.
         loose: the sides are different programs; a function that only one of them calls is no difference in itself.
-            A layer is (see ``exemptions.other_program``).
+            A layer is (see ``exemptions.other_programs.lost_layers``).
         layer_map: the inferred map by which modules were paired.
         fused: the fused layers. Their modules have no partner here and are not missing (see
             ``exemptions.fused_layers``).

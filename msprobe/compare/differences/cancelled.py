@@ -11,82 +11,40 @@ Then the result of the division may differ by the size of the update, in single 
 them. So may a vector of parameters in the next step, when only modules were recorded and not the update.
 
 A tensor is recognised in later calls by its statistics, a parameter in later steps by its name.
+
+In the forward pass, what is left of two equal values is nothing but their rounding: ``a - b`` of two tensors that are
+equal by mathematics (the probabilities of one policy, computed twice) is as far off as its operands are, and has no
+digit of its own. So its scale is that of the operands, where these differ between the runs at all; of the same operands
+both runs make the same result.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.differences.cancelled_sums import CANCELLED, scales_of_sums
-from msprobe.compare.differences.other_updates import WITHOUT_SQUARES, OtherUpdate, other_updates
+from msprobe.compare.differences.cancelled_gradients import CancelledGradients, Fingerprint
+from msprobe.compare.differences.other_updates import WITHOUT_SQUARES
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, path_of
-from msprobe.compare.records.optimizer_steps import optimizer_steps
+from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.reader import Dump
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Measured, Role
 
+_CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing but rounding
+_ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 _ANYTHING = 1e6  # no difference is as large
 _UPDATES = 4.0  # of the size of an update: two of opposite signs, in a random share of the elements
-_PLAIN = frozenset({"SGD", "ASGD"})  # optimizers whose update is proportional to the gradient
-
-Fingerprint = tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class CancelledGradients:
-    """What the comparison of earlier steps knows of cancelled gradients.
-
-    Attributes:
-        scales: the scales of cancelled gradients, in data units, by their fingerprints.
-        moved: how much single elements of a tensor may differ, relative to its largest one, by its fingerprint.
-        parameters: the parameters (stem of the module and own name) whose whole gradient cancelled.
-        travelled: how far an optimizer that divides by the size of the gradient has moved the elements of a parameter,
-            in data units, by the name of the parameter.
-        coarsest: the unit round-off of the coarsest dtype of a call that differed.
-        rounded_elsewhere: the parameters that both sides updated by other calls, by name.
-    """
-
-    scales: dict[Fingerprint, float] = field(default_factory=dict)
-    moved: dict[Fingerprint, float] = field(default_factory=dict)
-    parameters: set[tuple[str, str]] = field(default_factory=set)
-    travelled: dict[str, float] = field(default_factory=dict)
-    coarsest: float = 0.0
-    rounded_elsewhere: dict[str, OtherUpdate] = field(default_factory=dict)
-
-    def copy(self) -> CancelledGradients:
-        """Return a copy that may be changed."""
-        return replace(
-            self,
-            scales=dict(self.scales),
-            moved=dict(self.moved),
-            parameters=set(self.parameters),
-            travelled=dict(self.travelled),
-            rounded_elsewhere=dict(self.rounded_elsewhere),
-        )
-
-    def add_updates(self, table: LeafTable, target: Dump, golden: Dump) -> None:
-        """Add the updates of a step: the learning rates that the golden run recorded, and which parameters the sides
-        updated by other calls (a loop, foreach, fused, compiled): these round elsewhere."""
-        self.rounded_elsewhere |= other_updates(table, target, golden)
-        for step in optimizer_steps(golden):
-            rate = step.learning_rate
-            if rate is None or step.kind in _PLAIN:
-                continue
-            for name in filter(None, step.parameters):
-                self.travelled[name] = self.travelled.get(name, 0.0) + abs(rate)
 
 
 def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> Floats:
@@ -108,7 +66,7 @@ class _Cancellation:
         self._result = measured.role[self._rows] == Role.RESULT
         self._rms = np.where(np.isfinite(facts.norms[:, 1]), facts.norms[:, 1], 0.0)
         self._rms = self._rms / np.sqrt(np.maximum(facts.numel, 1.0))
-        self._share = max(CANCELLED, _ROUNDINGS * float(measured.coarsest.max(initial=0.0)))
+        self._share = max(_CANCELLED, _ROUNDINGS * float(measured.coarsest.max(initial=0.0)))
         self._updated = np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_)[self._entries]
         self._inherited: dict[tuple[int, str], float] = {}
         self._moved: dict[tuple[int, str, float], float] = {}
@@ -121,7 +79,7 @@ class _Cancellation:
         cancelled = self._rms < self._share * self._scales
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
-        return np.maximum(self._scales, scales_of_sums(self._table, self._facts))
+        return np.maximum(self._scales, _scales_of_sums(self._table, self._facts))
 
     def _follow(self, cancelled: Bools) -> None:
         """Give cancelled gradients, and what is computed from them, their scales, in the order of execution."""
@@ -288,3 +246,21 @@ def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64]
     rms, count = inputs[source_of_row].T
     terms = count / np.maximum(facts.numel, 1.0)
     return np.where((terms > 1.0) & (facts.numel > 0.0), rms * np.sqrt(np.maximum(terms, 0.0)), 0.0)
+
+
+def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
+    """Return the size of the operands (a root mean square, in data units) for each numeric row of ``facts`` that is the
+    cancelled result of a forward sum with operands that differ; 0 for other rows."""
+    names = {stem: function_of(stem) in _ADDING for stem in {key.stem for key in table.keys}}
+    if not any(names.values()):
+        return np.zeros(len(facts.numeric))
+    forward = Phase.FORWARD.value
+    sums = np.array([names[key.stem] and key.phase == forward for key in table.keys], np.bool_)
+    entries, inputs = table.entry_of_row()[facts.numeric], facts.role[facts.numeric] == Role.INPUT
+    differing = np.zeros(len(table.keys), np.bool_)
+    differing[entries[inputs & (facts.apart > 0.0).any(axis=1)]] = True
+    rms = facts.size[:, 1] / np.sqrt(np.maximum(facts.numel, 1.0))
+    operands = np.zeros(len(table.keys))
+    np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
+    is_result = (sums & differing)[entries] & (facts.role[facts.numeric] == Role.RESULT)
+    return np.where(is_result & (rms < _CANCELLED * operands[entries]), operands[entries], 0.0)

@@ -16,10 +16,9 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role
 
-_PRODUCTS = re.compile(
+_PRODUCTS = (
     r"linear|conv|matmul|baddbmm|addbmm|addmm|addmv|bmm|\bmm\b|\bmv\b|einsum|tensordot|bilinear|attention|dense|"
-    r"batch_?mat_?mul|lstm|gru|rnn",
-    re.IGNORECASE,
+    r"batch_?mat_?mul|lstm|gru|rnn"
 )
 ROUNDOFFS = {"tf32": 2.0 * 2.0**-11, "hf32": 2.0 * 2.0**-12}
 """The round-off of products in a precision: both operands are rounded, to 10 and 11 bits of mantissa."""
@@ -53,7 +52,7 @@ AS_RECORDED = NumberFormats()
 
 def is_product(stem: str) -> bool:
     """Return whether a function or module, by the stem of its name, multiplies matrices."""
-    return _PRODUCTS.search(stem.rpartition(".")[2]) is not None
+    return re.search(_PRODUCTS, stem.rpartition(".")[2], re.IGNORECASE) is not None
 
 
 def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floats:

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.differences.cancelled import CancelledGradients, cancellation_scales
+from msprobe.compare.differences.cancelled_gradients import CancelledGradients
 from msprobe.compare.differences.coarsest import AS_RECORDED, NumberFormats, coarsest_passed, enclosing, raise_to_passed
-from msprobe.compare.differences.inexact_functions import add_known_errors
 from msprobe.compare.differences.row_facts import RowFacts, tensor_kind
 from msprobe.compare.differences.row_remarks import Remark
-from msprobe.compare.differences.steep import steepness
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.leaves import element_count
@@ -69,7 +67,10 @@ def measure(
         without_effect = exemption.rows_without_effect(table, measured)
         _set_to_zero(measured, without_effect)
         measured.kind[list(without_effect)] = RowKind.WITHOUT_EFFECT
-    add_known_errors(measured, table)
+    if table.kernels:
+        from msprobe.compare.differences.inexact_functions import add_known_errors  # for other devices only
+
+        add_known_errors(measured, table)
     earlier.coarsest = raise_to_passed(measured, table, earlier.coarsest)
     return measured
 
@@ -80,7 +81,7 @@ def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberForma
     ``has_values`` says whether any values can differ.
     """
     rows, depends = table.row_count, dependencies(table)
-    steep, single = steepness(table, facts)
+    steep, single = _steepness(table, facts)
     return Measured(
         role=facts.role,
         kind=facts.kind,
@@ -105,7 +106,16 @@ def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberForma
         steep=steep,
         squares=np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_),
         other_formats=np.array([formats.differ]),
+        without_values=(facts.remarks & int(Remark.WITHOUT_VALUES)).nonzero()[0],
     )
+
+
+def _steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
+    if not facts.numeric.size:
+        return np.zeros(len(table.entries)), np.zeros(len(table.entries))
+    from msprobe.compare.differences.steep import steepness  # loaded where values differ
+
+    return steepness(table, facts)
 
 
 def _set_to_zero(measured: Measured, rows: Sequence[int]) -> None:
@@ -133,6 +143,8 @@ def _fill_statistics(
     measured: Measured, table: LeafTable, facts: RowFacts, cancelled_gradients: CancelledGradients
 ) -> Floats:
     """Measure rows by their statistics, and return the least root mean square by which each of them is judged."""
+    from msprobe.compare.differences.cancelled import cancellation_scales  # loaded where values differ
+
     rows, numel = facts.numeric, facts.numel
     measured.roundoff[rows] = facts.roundoff
     measured.numel[rows] = numel

@@ -46,9 +46,10 @@ NO_UPDATES = ParameterUpdates()
 
 
 def updates_of(
-    table: LeafTable, role: Ints, target: Dump, golden: Dump, before: ParameterUpdates = NO_UPDATES
+    table: LeafTable, role: Ints, target: Dump, golden: Dump, before: ParameterUpdates | None = None
 ) -> ParameterUpdates:
     """Return what a step and those ``before`` show; ``role`` has a ``Role`` per row."""
+    before = before or NO_UPDATES
     optimizers = list(optimizer_steps(target)), list(optimizer_steps(golden))
     parameters: dict[Parameter, tuple[Sums, Sums]] = {}
     gradients: dict[Parameter, tuple[Sums, Sums]] = {}

@@ -44,6 +44,7 @@ _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
 _MAX = LARGEST.name
 _LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
+_WITHOUT_VALUES = int(Remark.WITHOUT_VALUES)
 _SMALL = 2.0**-13  # above it no 16-bit float has lost digits
 
 
@@ -224,29 +225,30 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
             missing = RowKind.MISSING_IN_TARGET if target is None else RowKind.MISSING_IN_GOLDEN
             kinds[row] = RowKind.NONE if target is golden else missing
         elif is_tensor(target) and is_tensor(golden):
-            remarks[row] |= of_records(target, golden)
-            kind = tensor_kind(leaf, target, golden)
-            if checksums:
-                remarks[row] |= of_checksums(target, golden, element_count(target))
-                kind = max(kind, _digest_kind(target, golden, int(remarks[row])))
-            else:
+            kinds[row], remark = _of_tensors(leaf, target, golden, checksums=checksums)
+            remarks[row] |= remark
+            if not checksums and not (target == golden and remark & _WITHOUT_VALUES):
                 numeric.append(row)
-            if kind:
-                kinds[row] = kind
         elif argument_differs(target, golden, exact=checksums):
             kinds[row] = RowKind.ARGUMENT
     return numeric
 
 
+def _of_tensors(leaf: Leaf, target: Any, golden: Any, *, checksums: bool) -> tuple[RowKind, int]:
+    """Return the kind and the remarks of two tensors, as far as they need no tolerance."""
+    remark, kind = of_records(target, golden), tensor_kind(leaf, target, golden)
+    if not checksums or (target == golden and remark & _WITHOUT_VALUES):
+        return kind, remark
+    remark |= of_checksums(target, golden, element_count(target))
+    return max(kind, _digest_kind(target, golden, remark)), remark
+
+
 def _needs_look(raw: dict[str, Any], exact: bool) -> bool:
     """Return whether an object that equals its partner may still differ, or holds no values: a tensor without numbers,
     and where arguments are compared exactly a zero, whose sign does not show in an equality."""
-    return _is_unmeasured(raw) if "dtype" in raw else exact and raw.get("value") == 0.0
-
-
-def _is_unmeasured(raw: dict[str, Any]) -> bool:
-    """Return whether a tensor has no statistics, or in a dump without them no checksum, and does not say why."""
-    return not has_no_values(raw) and raw.get(LARGEST.name, raw.get("md5")) is None
+    if "dtype" in raw:
+        return raw.get(_MAX, raw.get("md5")) is None or has_no_values(raw)
+    return exact and raw.get("value") == 0.0
 
 
 def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
@@ -286,7 +288,8 @@ def _gaps(kinds: Ints, values: tuple[Floats, Floats], absent: NDArray[np.bool_],
 
 
 def _largest_inputs(table: LeafTable, role: Ints) -> Floats:
-    backward = np.array([key.phase == Phase.BACKWARD.value for key in table.keys], np.bool_)
+    phase = Phase.BACKWARD.value
+    backward = np.array([key.phase == phase for key in table.keys], np.bool_)
     return largest_inputs(table, backward, role == Role.INPUT)
 
 

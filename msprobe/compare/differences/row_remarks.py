@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import has_no_values, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Floats, Ints
 
@@ -38,6 +38,8 @@ class Remark(IntFlag):
     """Of the first row of a call: it ran in training mode, or with gradients, on one side only."""
     ORDER_UNSEEN = 32
     """One side alone has the statistic that depends on the order of the elements."""
+    WITHOUT_VALUES = 256
+    """A side says that its tensor has no values, and why."""
     OTHER_FILE = 64
     """Both tensor files are equal, and the statistics in the records are not: one file is not what was recorded."""
 
@@ -52,6 +54,9 @@ def of_plain_rows(table: LeafTable, remarks: Ints) -> None:
     flags = np.array([_flags_differ(target, golden) for target, golden in pairs.kind_samples], np.bool_)
     if flags.any():
         remarks[pairs.rows[flags[pairs.kinds]]] |= int(Remark.REQUIRES_GRAD)
+    without = np.array([any(map(has_no_values, both)) for both in pairs.kind_samples], np.bool_)
+    if without.any():
+        remarks[pairs.rows[without[pairs.kinds]]] |= int(Remark.WITHOUT_VALUES)
 
 
 def of_calls(table: LeafTable, target: Mapping[str, Any], golden: Mapping[str, Any], remarks: Ints) -> None:
@@ -110,6 +115,8 @@ def of_records(target: Any, golden: Any) -> int:
     result = int(Remark.REQUIRES_GRAD) if _flags_differ(target, golden) else 0
     if _is_nan(target.get(LARGEST.name)) and _is_nan(golden.get(LARGEST.name)):
         result |= int(Remark.NAN)
+    if has_no_values(target) or has_no_values(golden):
+        result |= int(Remark.WITHOUT_VALUES)
     return result
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.recorder import Otherwise
+from msprobe.compare.records.otherwise import Otherwise
 from msprobe.core.store.record_walk import NO_DATA, has_no_values
 from msprobe.core.tensors.checksums import format_xor
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype

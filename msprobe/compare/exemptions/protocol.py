@@ -8,23 +8,28 @@ answer is put into words. An exemption overrides the methods that it needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.inputs.slices import WHOLE, TensorSlices
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Measured
 
+if TYPE_CHECKING:
+    from msprobe.compare.inputs.slices import TensorSlices
+
 
 class ComparedDumps(NamedTuple):
-    """The two dumps behind a table, and how they are compared; ``slices`` are the parts of their tensors."""
+    """The two dumps behind a table, and how they are compared.
+
+    ``slices`` are the parts of their tensors, None for whole ones.
+    """
 
     target: Dump
     golden: Dump
     mode: Mode
     policy: Policy
-    slices: tuple[TensorSlices, TensorSlices] = (WHOLE, WHOLE)
+    slices: tuple[TensorSlices | None, TensorSlices | None] = (None, None)
 
 
 class Exemption:

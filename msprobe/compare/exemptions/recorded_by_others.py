@@ -30,7 +30,8 @@ from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.recorder import Otherwise, side_of_another_tool
+from msprobe.compare.records.otherwise import Otherwise
+from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump

@@ -19,7 +19,7 @@ from typing import Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.inputs.slices import TensorSlices, sliced_shape
+from msprobe.compare.inputs.slices import WHOLE, TensorSlices, sliced_shape
 from msprobe.compare.records.leaves import data_name, is_shape, row_name
 from msprobe.compare.table.table import LeafTable, PartialTensors, Ranges, RowRanges
 from msprobe.core.errors import NotComparableError, ReadError
@@ -126,7 +126,7 @@ def _fingerprint(leaf: Leaf) -> tuple[str, ...]:
     return tuple(str(values.get(name)) for name in ("shape", *STATISTIC_NAMES, KEY))
 
 
-def _ranges(table: LeafTable, row: int, slices: tuple[TensorSlices, TensorSlices]) -> RowRanges | None:
+def _ranges(table: LeafTable, row: int, slices: tuple[TensorSlices | None, TensorSlices | None]) -> RowRanges | None:
     """Return what to take of both sides of a row; None where the pair stays whole."""
     target, golden = table.target[row], table.golden[row]
     if target is None or golden is None or row in table.together:
@@ -134,7 +134,7 @@ def _ranges(table: LeafTable, row: int, slices: tuple[TensorSlices, TensorSlices
     shapes = _shape(target), _shape(golden)
     if shapes[0] is None or shapes[1] is None:
         return None
-    left, right = (one.of(shape) for one, shape in zip(slices, shapes, strict=True))  # type: ignore[arg-type]
+    left, right = ((one or WHOLE).of(shape) for one, shape in zip(slices, shapes, strict=True))  # type: ignore[arg-type]
     left, right = _where_needed(left, right, (shapes[0], shapes[1]))
     for choice in ((left, right), (left, None), (None, right)):
         taken = [

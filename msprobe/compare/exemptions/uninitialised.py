@@ -31,21 +31,15 @@ class Uninitialised(Exemption):
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
         """Return the rows whose values were never written (see ``_Unwritten``), and those that say so."""
         differs = (measured.kind != RowKind.NONE) | (measured.worst > 0.0)
+        if not differs.any():
+            return ()
         entry, called = table.entry_of_row(), np.zeros(len(table.entries), np.bool_)
         called[entry[differs]] = True
-        without = _without_values(table, np.flatnonzero(called[entry]).tolist())
+        without = measured.without_values[called[entry[measured.without_values]]].tolist()
         marked = [row for row in without if differs[row] and _says_so(table, row)]
         readers = {int(entry[row]) for row in without if _is_unwritten(table, row)}
         differing = frozenset(np.flatnonzero(differs).tolist())
         return sorted({*marked, *_Unwritten(table, measured.role, differing).rows(readers)})
-
-
-def _without_values(table: LeafTable, rows: Sequence[int]) -> list[int]:
-    """Return those of ``rows`` in which the record of one side says that it has no values."""
-    found: set[int] = set()
-    for side in (table.target, table.golden):
-        found.update(row for row in rows if (leaf := side[row]) and type(leaf[2]) is dict and has_no_values(leaf[2]))
-    return sorted(found)
 
 
 def _says_so(table: LeafTable, row: int) -> bool:

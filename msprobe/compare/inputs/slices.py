@@ -29,10 +29,9 @@ from typing import Any
 from msprobe.core.errors import MsprobeException
 
 _NUMBER = r"-?\d+"
-_ITEM = re.compile(
+_ITEM = (
     rf"(?:(?P<any>\*)|(?P<axis>{_NUMBER}))(?:/(?P<length>\d+))?="
-    rf"(?:(?P<index>{_NUMBER})|(?P<begin>{_NUMBER})?(?P<range>:)(?P<end>{_NUMBER})?)",
-    re.ASCII,
+    rf"(?:(?P<index>{_NUMBER})|(?P<begin>{_NUMBER})?(?P<range>:)(?P<end>{_NUMBER})?)"
 )
 _FORM = "give items such as 0/8=2 (row 2 of axis 0, where it has length 8) or */32=:17, separated by commas"
 _KEYS = {"dim", "size", "begin", "end"}
@@ -132,7 +131,7 @@ def parse_slices(given: Any, what: str) -> TensorSlices:
 
 
 def _of_text(text: str, what: str) -> AxisSlice:
-    found = _ITEM.fullmatch(text.strip())
+    found = re.fullmatch(_ITEM, text.strip(), re.ASCII)
     if found is None:
         raise _wrong(what, repr(text), _FORM)
     numbers = {

@@ -21,8 +21,7 @@ LIBRARY = r"(?:site|dist)-packages/|/lib/python\d"
 """Paths of installed packages."""
 AROUND = 2
 _MOST_BYTES = 8_000_000
-_FRAMEWORK, _LIBRARY = re.compile(FRAMEWORK), re.compile(LIBRARY)
-_FRAME = re.compile(r"\s*File \"?(.+?)\"?, line (\d+)(?:, in ([^,\n]+))?,?\s*(.*)\Z", re.DOTALL)
+_FRAME = r"\s*File \"?(.+?)\"?, line (\d+)(?:, in ([^,\n]+))?,?\s*(.*)\Z"
 _PASSES_ON = "super().__call__("
 
 
@@ -45,17 +44,17 @@ class Frame(NamedTuple):
     @property
     def is_library(self) -> bool:
         """Whether the frame is code of a framework or of another installed package."""
-        return bool(_FRAMEWORK.search(self.path) or _LIBRARY.search(self.path))
+        return bool(re.search(FRAMEWORK, self.path) or re.search(LIBRARY, self.path))
 
     @property
     def passes_on(self) -> bool:
         """Whether the frame is code of a framework, or only hands a call on to the class above."""
-        return bool(_FRAMEWORK.search(self.path)) or (_PASSES_ON in self.code and self.function == "__call__")
+        return bool(re.search(FRAMEWORK, self.path)) or (_PASSES_ON in self.code and self.function == "__call__")
 
 
 def frame_of(text: str) -> Frame:
     """Return the parts of a recorded frame."""
-    found = _FRAME.match(text)
+    found = re.match(_FRAME, text, re.DOTALL)
     if found is None:
         return Frame("", 0, "", " ".join(text.split()))
     path, line, function, code = found.groups()

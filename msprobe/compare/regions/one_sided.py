@@ -11,7 +11,7 @@
   shown by one of the same values that the other side alone has. What changes a tensor in place outside of all modules
   (an average of the weights) is a divergence where both sides do so, with other values.
 
-Two different programs are judged by ``exemptions.other_program``; here only the origin is looked for. Runs without
+Two different programs are judged by ``exemptions.other_programs``; here only the origin is looked for. Runs without
 values (task ``structure``) and the policy ``reference`` take every such call for a difference.
 """
 
@@ -56,10 +56,12 @@ class OneSidedCalls:
     Args:
         table: both dumps.
         dumps: the dumps, and how they are compared.
+        contradictions: the rows of tensors whose files differ while their records are equal.
     """
 
     table: LeafTable
     dumps: ComparedDumps
+    contradictions: tuple[int, ...] = ()
 
     @cached_property
     def alone(self) -> frozenset[int]:
@@ -67,10 +69,9 @@ class OneSidedCalls:
         if self.dumps.policy is Policy.REFERENCE or _STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
             return frozenset()
         excused = (None, Absence.OTHER_PROGRAM) if self.table.loose else (None,)
+        entries, changed = self.table.entries, self.table.changed
         return frozenset(
-            number
-            for number, (target, golden, absence) in enumerate(self.table.entries)
-            if (target is None or golden is None) and absence in excused and number not in self.table.changed
+            number for number in self.table.alone if entries[number].absence in excused and number not in changed
         )
 
     def set_aside(self, measured: Measured) -> None:
@@ -107,7 +108,7 @@ class OneSidedCalls:
 
     @cached_property
     def _rules(self) -> ConsequenceRules:
-        return ConsequenceRules(self.table, self.dumps, self.alone)
+        return ConsequenceRules(self.table, self.dumps, self.alone, self.contradictions)
 
     def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
         """Return verdicts by which an origin is looked for, see ``ConsequenceRules``."""

@@ -130,7 +130,8 @@ def _diverging(table: LeafTable, judged: Judged) -> Bools:
     """
     differing_before = np.concatenate(([0], np.cumsum(judged.kind > RowKind.UNCHECKED)))
     differing = differing_before[table.starts[1:]] > differing_before[table.starts[:-1]]
-    one_sided = np.array([target is None or golden is None for target, golden, _ in table.entries], np.bool_)
+    one_sided = np.zeros(len(table.entries), np.bool_)
+    one_sided[list(table.alone)] = True
     benign = np.array([absence is not None for _, _, absence in table.entries], np.bool_)
     benign[list(table.harmless)] = True
     return np.asarray((differing | one_sided) & ~benign)

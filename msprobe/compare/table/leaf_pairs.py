@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.protocol import Alignment, Item
 from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.compare.records.leaves import row_name
-from msprobe.compare.table.call_arguments import Pairs, pairs_by_parameter
-from msprobe.compare.table.module_arguments import pairs_in_order
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+
+if TYPE_CHECKING:
+    from msprobe.compare.table.call_arguments import Pairs
 
 
 @dataclass(slots=True)
@@ -76,7 +77,11 @@ class LeafPairs:
         if target is None or golden is None or target.stem != golden.stem or not self.plain:
             return found
         if is_module(target):
+            from msprobe.compare.table.module_arguments import pairs_in_order  # for calls with another argument
+
             return pairs_in_order(target.phase, found)
+        from msprobe.compare.table.call_arguments import pairs_by_parameter  # for calls that are written otherwise
+
         return pairs_by_parameter(target.stem, target.phase, found)
 
     def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
-from msprobe.compare.records.recorder import Otherwise, marked_as, other_kernels, side_of_another_tool
+from msprobe.compare.records.recorder import marked_as, other_kernels, side_of_another_tool
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
@@ -25,6 +25,7 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
 
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
+    from msprobe.compare.records.otherwise import Otherwise
 
 Records = Mapping[str, Any]
 
@@ -163,12 +164,16 @@ class LeafTable:
     @cached_property
     def numbers_by_name(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """By side, of target and golden run, the number of each entry by its name."""
-        sides: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        for number, pair in enumerate(self.entries):
-            for numbers, name in zip(sides, pair[:2], strict=True):
-                if name is not None:
-                    numbers[name] = number
-        return sides
+        return (
+            {pair[0]: number for number, pair in enumerate(self.entries) if pair[0] is not None},
+            {pair[1]: number for number, pair in enumerate(self.entries) if pair[1] is not None},
+        )
+
+    @cached_property
+    def alone(self) -> tuple[int, ...]:
+        """The numbers of the entries that one side alone has."""
+        pairs = enumerate(self.entries)
+        return tuple([number for number, (target, golden, _) in pairs if target is None or golden is None])
 
     @property
     def row_count(self) -> int:

@@ -18,16 +18,15 @@ from typing import Any, cast, overload
 import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
-from msprobe.compare.comparison import EXEMPTIONS, Comparison, StepHistory, judged_as
+from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as, one_sided_calls
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
-from msprobe.compare.exemptions.other_program import pair_commuted_operands
+from msprobe.compare.exemptions.commuted_operands import pair_commuted_operands
+from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
-from msprobe.compare.regions.one_sided import OneSidedCalls
-from msprobe.compare.regions.removed_offsets import free_removed_offsets
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -223,13 +222,14 @@ def joined(
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = joined_facts([own.summary.facts, *(other.facts for other in others)])
         measured = measure(table, facts, EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
-        cancelled = history.cancelled_gradients
-        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
+        free_moved(table, measured, history.cancelled_gradients)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
         dumps = ComparedDumps(target, golden, own.summary.mode, policy)
-        table = OneSidedCalls(table, dumps).judged(measured, judged)
-    history.cancelled_gradients.add_updates(table, target, golden)
+        if has_differences(judged):
+            table = one_sided_calls(table, dumps).judged(measured, judged)
+    if not history.last_step:
+        history.cancelled_gradients.add_updates(table, target, golden)
     trim_memory()
     levels = row_levels(table, judged, policy)
     return Comparison(target, golden, own.summary.mode, policy, table, measured, judged, levels, None, facts.remarks)

@@ -16,7 +16,7 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
 from msprobe.compare.coverage import any_checked, coverage_of
-from msprobe.compare.differences.cancelled import CancelledGradients
+from msprobe.compare.differences.cancelled_gradients import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import METRICS

@@ -1,0 +1,1 @@
+"""What is excused where two different programs are compared."""
