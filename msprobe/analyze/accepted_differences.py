@@ -89,6 +89,9 @@ class _Acceptance:
 
     def accept(self, found: Divergence, entry: AcceptedDifference) -> bool:
         """Accept a first divergence; False where nothing of it was left to be accepted."""
+        if found.entry == len(self.comparison.table.entries):  # no call is named, but settings
+            self.comparison = replace(self.comparison, settings_accepted=True)
+            return True
         table, count = self.comparison.table, (int(self._rows.sum()), len(self._alone))
         origin = table.origin
         if origin is not None and origin.entry == found.entry:
@@ -143,6 +146,8 @@ class _Acceptance:
 
     def end_at(self, entry: int) -> None:
         """Let a first divergence that is not accepted be an error, and what follows from it be judged as ever."""
+        if entry == len(self.comparison.table.entries):
+            return
         table, judged = self.comparison.table, self.comparison.judged
         kind, level = judged.kind.copy(), judged.level.copy()
         if table.origin is not None and table.origin.entry == entry:

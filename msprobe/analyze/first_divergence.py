@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.unshown_settings import unshown_setting
 from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes
 from msprobe.compare.agreement import agreement_of
@@ -46,7 +47,7 @@ class Divergence(NamedTuple):
     """The first divergence of one pair of dumps.
 
     Args:
-        entry: its position in the table, by which ranks are ordered.
+        entry: its position in the table, by which ranks are ordered; behind the last entry where it is none of them.
         description: what is reported about it.
     """
 
@@ -62,10 +63,12 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
         later_step: whether an earlier step was compared and agreed, so that a wrong parameter comes from its update.
     """
     found = _DivergenceSearch(comparison, later_step).run()
-    if found is not None:
-        source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
-        if source is not None:
-            set_place(found.description, source)
+    if found is None:
+        setting = unshown_setting(comparison)
+        return None if setting is None else Divergence(len(comparison.table.entries), setting)
+    source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
+    if source is not None:
+        set_place(found.description, source)
     return found
 
 

@@ -270,6 +270,8 @@ def _communication_entries(comparison: Comparison) -> Iterator[tuple[int, str, A
 
 
 def _inputs_differ(comparison: Comparison, entry: int) -> bool:
+    if entry == len(comparison.table.entries):  # no call is named
+        return False
     rows = slice(int(comparison.table.starts[entry]), int(comparison.table.starts[entry + 1]))
     differs = comparison.judged.kind[rows] > RowKind.UNCHECKED
     return bool((differs & (comparison.measured.role[rows] != Role.RESULT)).any())

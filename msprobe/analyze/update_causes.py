@@ -235,14 +235,15 @@ def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -
 
 def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
     different = next(other_settings(ours, theirs), None)
-    if different is None:
-        return None
+    return None if different is None else _Cause(setting_text(ours, theirs, different), (ours.stack, theirs.stack))
+
+
+def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
+    """Return in words what a setting is on both sides."""
     kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
     place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
-    words = "the learning rate" if different == "lr" else f"the setting {different}"
-    left, right = ours.settings[different], theirs.settings[different]
-    text = f"{words} {place} is {left} in the target, {right} in the golden run"
-    return _Cause(text, (ours.stack, theirs.stack))
+    words = "the learning rate" if name == "lr" else f"the setting {name}"
+    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:

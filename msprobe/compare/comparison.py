@@ -24,6 +24,8 @@ from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -98,6 +100,21 @@ class Comparison:
     metrics: Sequence[Metric] = ()  # of whole tensors alone
     earlier: ParameterUpdates | None = None  # what the steps before showed
     one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
+    settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
+
+    @property
+    def unshown_setting(self) -> OtherSetting | None:
+        """Return the first number among the settings of optimizers that differs in a step of which neither side records
+        a call; None where there is none, or it is accepted.
+
+        Level L0 records no such call. What another learning rate does shows in the parameters of the next step, and
+        where no further one is recorded, in the settings alone. They are arguments of the step: another number is a
+        divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
+        """
+        if self.settings_accepted or self.policy is Policy.REFERENCE:
+            return None
+        other = first_other_number(self.target, self.golden)
+        return None if other and any(key.parent == OPTIMIZER for key in self.table.keys) else other
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -182,14 +199,15 @@ def compare_dumps(
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
-        one_sided = one_sided_calls(table, dumps) if table.alone or extras.accepted else None
+        contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
+        one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:
             one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
         if one_sided is not None or has_differences(judged):
-            one_sided = one_sided or one_sided_calls(table, dumps)
+            one_sided = one_sided or one_sided_calls(table, dumps, contradictions)
             table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
     earlier = history.updates
     history.add(table, measured, judged, (target, golden))
@@ -242,11 +260,14 @@ def _whole_tensors(dumps: ComparedDumps, table: LeafTable, extras: Extras) -> tu
     return tensor_differences(table, *folders, metrics, extras.calibration), metrics
 
 
-def one_sided_calls(table: LeafTable, dumps: ComparedDumps) -> OneSidedCalls:
-    """Return the calls of one side, and the rules about what differs without consequence."""
+def one_sided_calls(table: LeafTable, dumps: ComparedDumps, contradictions: tuple[int, ...] = ()) -> OneSidedCalls:
+    """Return the calls of one side, and the rules about what differs without consequence.
+
+    ``contradictions`` are the rows of tensors whose files differ while their records are equal.
+    """
     from msprobe.compare.regions.one_sided import OneSidedCalls  # loaded where runs differ
 
-    return OneSidedCalls(table, dumps)
+    return OneSidedCalls(table, dumps, contradictions)
 
 
 def has_differences(judged: Judged) -> bool:

@@ -125,6 +125,9 @@ def _files(comparison: Comparison) -> tuple[list[str], list[str]]:
         elif comparison.remarks[row] & Remark.OTHER_FILE:
             other_file = other_file or "the files of both sides are equal, the recorded statistics are not"
             other_files.add(comparison, row)
+        elif difference.contradicts and comparison.judged.kind[row] > RowKind.UNCHECKED:
+            other_file = other_file or "the recorded statistics of both sides are equal, the files are not"
+            other_files.add(comparison, row)
     by_statistics = f"of {tensors} tensors were not compared element by element, by their statistics alone"
     others = f"of {tensors} tensor files are not what was recorded"
     lost = _many(unread, f"{by_statistics}: a tensor file is missing or cannot be read")

@@ -93,22 +93,18 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define LOWER(v, low) ((VARIANT(Floats))_mm256_min_ps((__m256)(v), (__m256)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm_loadu_ps(at)))
 #define WIDENED(v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps(v, half)))
-#define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at))))
-#define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), _mm256_set1_pd(1.0), (__m256d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(v), (__m256d)(square)))
 #define ADD_PRODUCT(v, weight, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(weight), (__m256d)(sum)))
 #include "reduce.h"
 
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,f16c")))
 #define VARIANT(name) name##_avx512
 #define WIDTH 64
 #define HIGHER(v, top) ((VARIANT(Floats))_mm512_max_ps((__m512)(v), (__m512)(top)))
 #define LOWER(v, low) ((VARIANT(Floats))_mm512_min_ps((__m512)(v), (__m512)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm256_loadu_ps(at)))
 #define WIDENED(v, whole) ((VARIANT(Doubles))_mm512_cvtps_pd(v))
-#define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
-#define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), _mm512_set1_pd(1.0), (__m512d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(v), (__m512d)(square)))
 #define ADD_PRODUCT(v, weight, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(weight), (__m512d)(sum)))
@@ -120,13 +116,7 @@ static void choose_reductions(void) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) reduce = avx2;
     if (!__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) return;
-    if (__builtin_cpu_is("amdfam19h")) { /* Zen 4 works in halves of 32 bytes, and widens these faster when they come as such */
-        reduce.bfloat16 = avx512.bfloat16;
-        reduce.int64 = avx512.int64;
-        reduce.uint64 = avx512.uint64;
-    } else {
-        reduce = avx512;
-    }
+    reduce = avx512;
 }
 #else
 static void choose_reductions(void) {}

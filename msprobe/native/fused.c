@@ -169,7 +169,7 @@ static PyObject *extreme(const Total *t, int code, int highest) {
     if (code == INT64) return PyLong_FromLongLong(i);
     if (code == UINT64) return PyLong_FromUnsignedLongLong((uint64_t)i);
     if (code <= UINT32) return PyLong_FromLongLong((long long)v);
-    return PyFloat_FromDouble(code == COMPLEX64 ? round_result(v, code, 1) : v);
+    return PyFloat_FromDouble((code == COMPLEX64 ? round_result(v, code, 1) : v) + 0.0); /* the sign of a zero would tell their order */
 }
 
 static PyObject *none(void) { return Py_BuildValue(""); }

@@ -306,10 +306,12 @@ def test_numbers_are_exact_beside_checksums(
     assert msprobe.compare(*folders).verdict == verdict
 
 
+ORDER = "1 value has the statistic of the order of elements on one side only"
 REMARKS = {
     "requires_grad": (tensor(), tensor() | {"requires_grad": False}, "requires_grad of 1 value differs"),
     "nan": (*(tensor() | dict.fromkeys(NULL, float("nan")) for _ in range(2)), "1 tensor holds NaN in both runs"),
-    "order": (tensor(Projection=1.5), tensor(), "1 value has the statistic of the order of elements on one side only"),
+    "order": (tensor(Projection=1.5), tensor(), ORDER),
+    "order null": (tensor(Projection=1.5), tensor(Projection=None), ORDER),
 }
 
 

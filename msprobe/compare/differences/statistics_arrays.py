@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import as_float, element_count, longest_axis
+from msprobe.compare.records.leaves import UNORDERED, as_float, element_count, longest_axis
 from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, is_tensor
-from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.projection import EXPANDED, KEY
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints
@@ -98,8 +98,8 @@ class ProjectionsApart(NamedTuple):
         difference: |difference| in data units; 0 where a side has none or one that is not finite, and where the shapes
             differ: elements may then lie in another order.
         odd: whether one side alone is finite; both have one.
-        one_sided: whether one side alone has one, and the other no null. Null says that a tensor can have none: it was
-            joined from several, or expanded.
+        one_sided: whether one side alone has one, although the other tensor can have one too: it was neither put
+            together from several, nor is its value null and it so large that it may be expanded from fewer elements.
     """
 
     difference: Floats
@@ -123,9 +123,14 @@ def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> ProjectionsA
     apart = np.where(np.isfinite(apart) & same_shape, apart, 0.0)
     one_sided = left_absent != right_absent
     for position in one_sided.nonzero()[0].tolist():
-        row = numbers[position]
-        one_sided[position] = KEY not in table.target[row][2] or KEY not in table.golden[row][2]
+        leaves = table.golden if right_absent[position] else table.target
+        one_sided[position] = not _can_lack_order(leaves[numbers[position]][2])
     return ProjectionsApart(apart, odd, one_sided)
+
+
+def _can_lack_order(raw: dict[str, Any]) -> bool:
+    """Return whether a tensor without projection can have none."""
+    return UNORDERED in raw or (KEY in raw and element_count(raw) >= EXPANDED)
 
 
 def _floats(values: list[Any]) -> Floats:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
 from msprobe.compare.records.leaves import data_name, is_shape
+from msprobe.compare.records.likeness import recorded_alike
 from msprobe.compare.table.table import LeafTable, Ranges
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count
@@ -237,6 +238,7 @@ def _difference(
     return replace(
         difference,
         elements=SAME if same else element_difference(n, b, dtype),
+        contradicts=not same and not multiplied and recorded_alike(record, golden_record),
         custom=tuple(cell for cell, _ in cells),
         notes=tuple(note for _, note in cells if note),
     )

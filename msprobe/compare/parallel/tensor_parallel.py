@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import NO_WHOLE, as_float, bounded, is_shape
+from msprobe.compare.records.leaves import NO_WHOLE, UNORDERED, as_float, bounded, is_shape
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
@@ -488,7 +488,8 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
             fold = folds.get(spec.merge)
             if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
                 statistics[spec.name] = fold(columns[spec.name])
-    return _rank_free({**raws[0], "shape": list(shape), **statistics, **dict.fromkeys({ORDERED} & raws[0].keys())})
+    unordered = {ORDERED: None, UNORDERED: True} if ORDERED in raws[0] else {}
+    return _rank_free({**raws[0], "shape": list(shape), **statistics, **unordered})
 
 
 def _is_number(value: Any) -> bool:

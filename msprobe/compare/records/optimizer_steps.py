@@ -104,6 +104,33 @@ def other_settings(ours: OptimizerStep, theirs: OptimizerStep) -> Iterator[str]:
             yield name
 
 
+class OtherSetting(NamedTuple):
+    """A setting of one optimizer that differs: the step of both runs, and its name."""
+
+    target: OptimizerStep
+    golden: OptimizerStep
+    name: str
+
+
+def first_other_number(target: Dump, golden: Dump) -> OtherSetting | None:
+    """Return the first number among the settings of an optimizer of both runs, with parameters of one name, that
+    differs; None where there is none."""
+    for ours, theirs in paired_steps(list(optimizer_steps(target)), list(optimizer_steps(golden))):
+        if ours.kind != theirs.kind or not {*ours.parameters} & {*theirs.parameters} - {None}:
+            continue
+        for name in other_settings(ours, theirs):
+            if _is_number(ours.settings[name]) and _is_number(theirs.settings[name]):
+                return OtherSetting(ours, theirs, name)
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a setting is a number, a flag, several of them, or a tensor of one number."""
+    if isinstance(value, list):
+        return all(map(_is_number, value))
+    return isinstance(value, (int, float, dict))
+
+
 def _plain(value: Any) -> Any:
     """Return a setting without the description of a tensor: its number, or None where that is not known."""
     if not isinstance(value, dict):

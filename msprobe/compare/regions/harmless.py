@@ -200,11 +200,12 @@ class HarmlessDifferences:
         return is_input and bool(tensors) and not any(raw.get("requires_grad") for raw in tensors)
 
     def _overflows(self, row: int) -> bool:
-        """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask."""
+        """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask; a file
+        that holds them while no statistic does was damaged."""
         leaves = self._table.target[row], self._table.golden[row]
         tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
-        values = [raw.get(name) for raw in tensors for name in STATISTIC_NAMES]
-        if any(isinstance(value, float) and math.isnan(value) for value in values):
+        values = [as_float(raw[name]) for raw in tensors for name in STATISTIC_NAMES if raw.get(name) is not None]
+        if any(map(math.isnan, values)) or (self._kind[row] == RowKind.NON_FINITE and all(map(math.isfinite, values))):
             return True
         largest = [as_float(raw.get(LARGEST.name)) for raw in tensors]
         finite = [value for value in largest if math.isfinite(value)]

@@ -56,10 +56,12 @@ class OneSidedCalls:
     Args:
         table: both dumps.
         dumps: the dumps, and how they are compared.
+        contradictions: the rows of tensors whose files differ while their records are equal.
     """
 
     table: LeafTable
     dumps: ComparedDumps
+    contradictions: tuple[int, ...] = ()
 
     @cached_property
     def alone(self) -> frozenset[int]:
@@ -106,7 +108,7 @@ class OneSidedCalls:
 
     @cached_property
     def _rules(self) -> ConsequenceRules:
-        return ConsequenceRules(self.table, self.dumps, self.alone)
+        return ConsequenceRules(self.table, self.dumps, self.alone, self.contradictions)
 
     def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
         """Return verdicts by which an origin is looked for, see ``ConsequenceRules``."""

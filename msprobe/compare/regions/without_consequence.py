@@ -7,7 +7,7 @@ another layout are judged first: those that turn out to be a difference must not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
@@ -16,7 +16,7 @@ from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Judged, Measured
+from msprobe.numerics.verdict import Judged, Measured, RowKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,14 @@ class ConsequenceRules:
         table: both dumps.
         dumps: the dumps that it was made of.
         alone: the entries of one side that nothing excuses.
+        contradictions: the rows of tensors whose files differ while their records are equal. No code makes such a
+            difference, so that no rule about code excuses it.
     """
 
     table: LeafTable
     dumps: ComparedDumps
     alone: Set[int]
+    contradictions: Sequence[int] = ()
 
     def apply(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
@@ -77,10 +80,16 @@ class ConsequenceRules:
         if self.table.loose:
             formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
             return WithoutConsequence(differences, formulas, needless, frozenset())
-        harmless = differences.entries | needless.among(differences.differing)
-        rest = [number for number in differences.differing if number not in harmless]
+        damaged = self._damaged(judged)
+        harmless = (differences.entries | needless.among(differences.differing)) - damaged
+        rest = [number for number in differences.differing if number not in harmless | damaged]
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
         return WithoutConsequence(differences, formulas, needless, harmless | formulas.entries)
+
+    def _damaged(self, judged: Judged) -> frozenset[int]:
+        """Return the entries with a tensor file that is not what was recorded."""
+        wrong = [row for row in self.contradictions if judged.kind[row] > RowKind.UNCHECKED]
+        return frozenset(self.table.entries_of(wrong))
 
     def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
         """Return verdicts by which an origin is looked for: what a module gets in another form is no difference."""

@@ -123,7 +123,7 @@ class StatisticsSection(Section):
     projection: bool | Literal["auto"] = Field(
         default="auto",
         description="Also record an order-sensitive sum of each tensor, which sees elements that changed places; auto "
-        "does so where the pass that measures the statistics gives it too.",
+        "does so where the pass that measures the statistics gives it too, and summary_mode is statistics.",
     )
     device: Literal["host", "device"] = Field(
         default="host", description="Where statistics are computed (MindSpore static graph O0/O1)."
@@ -134,9 +134,9 @@ class StatisticsSection(Section):
 
     @property
     def projected(self) -> bool | Literal["auto"]:
-        """Return the setting; a list of statistics leaves out what it does not name, unless it is asked for."""
-        listed = not isinstance(self.summary_mode, str)
-        return False if listed and self.projection == "auto" else self.projection
+        """Return the setting; ``auto`` leaves it out beside a checksum, which sees the order, and where a list of
+        statistics does not name it."""
+        return False if self.projection == "auto" and self.summary_mode != "statistics" else self.projection
 
 
 class TensorSection(Section):

@@ -62,7 +62,9 @@ class TensorDifference:
     ``problem`` names why, ``unread`` says that a file is missing or damaged, ``non_finite`` is a NaN or Inf that only
     one side has. ``elements`` and ``custom`` (cells of further metrics, with ``notes`` on those that failed) are there
     when asked for. ``calibrated`` says that other tensors than the recorded ones were compared: products with a matrix.
-    ``other_file`` says in words that a file has another shape or dtype than its record.
+    ``other_file`` says in words that a file has another shape or dtype than its record, ``contradicts`` that the files
+    differ although their records are equal in every statistic, that of the order included: one file is not what was
+    recorded.
     """
 
     cells: tuple[Cell, ...]
@@ -78,6 +80,7 @@ class TensorDifference:
     notes: tuple[str, ...] = ()
     calibrated: bool = False
     other_file: str = ""
+    contradicts: bool = False
 
 
 def tensor_difference(target: Array, golden: Array) -> TensorDifference:

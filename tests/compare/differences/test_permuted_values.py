@@ -16,6 +16,13 @@ CASES = {
 }
 
 
+def test_a_tensor_that_may_be_expanded_from_fewer_elements_lacks_nothing(tmp_path: Path) -> None:
+    for side, order in (("target", None), ("golden", 1.0)):
+        big = tensor(shape=(1024, 1024), Projection=order)
+        write(tmp_path / side, {"Torch.abs.0.forward": call([tensor()], [big])})
+    assert not compare(tmp_path / "target", tmp_path / "golden").summary.reason
+
+
 @pytest.mark.parametrize("case", list(CASES))
 def test_order_of_the_elements(case: str, tmp_path: Path) -> None:
     ours, theirs, verdict = CASES[case]
