@@ -1,8 +1,8 @@
-"""A Python that has imported torch and forks a process for each program it is asked to run.
+"""A Python that has imported a framework and forks a process for each program it is asked to run.
 
-``tests.forked`` starts it and talks to it over a socket of whole messages, whose descriptor is the only argument. A
-message is a JSON object: ``{"start": {...}}`` with the three standard streams as descriptors is answered with the
-process id, ``{"poll": PID}`` with the exit status or null.
+``tests.forked`` starts it with the descriptor of a socket of whole messages, over which the two talk, and the name of
+the framework. A message is a JSON object: ``{"start": {...}}`` with the three standard streams as descriptors is
+answered with the process id, ``{"poll": PID}`` with the exit status or null.
 
 msprobe is not imported here: it reads its environment variables when it is imported.
 """
@@ -24,14 +24,18 @@ import types
 from pathlib import Path
 from typing import Any, NoReturn
 
-PRELOADED = (
-    "numpy",
-    "pydantic",
-    "torch",
-    "torch._dynamo",  # imported by the optimizers
-    "torch._inductor.config",  # by use_deterministic_algorithms
-    "torch.utils.checkpoint",
-)
+PRELOADED = {
+    "torch": (
+        "numpy",
+        "pydantic",
+        "torch",
+        "torch._dynamo",  # imported by the optimizers
+        "torch._inductor.config",  # by use_deterministic_algorithms
+        "torch.utils.checkpoint",
+    ),
+    "mindspore": ("numpy", "pydantic", "mindspore"),
+}
+"""Framework -> what is imported before the first program."""
 LARGEST_MESSAGE = 200_000
 """Bytes."""
 
@@ -127,7 +131,7 @@ def execute(words: list[str]) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]
-    for module in PRELOADED:
+    for module in PRELOADED[sys.argv[2]]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     gc.collect()

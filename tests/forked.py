@@ -1,9 +1,9 @@
-"""Programs as processes of their own, without the two seconds each that importing torch takes.
+"""Programs as processes of their own, without the two seconds each that importing a framework takes.
 
 ``start`` and ``run`` stand for ``subprocess.Popen`` and ``subprocess.run`` with ``sys.executable``: the process has its
 own id, environment, working directory and standard streams, receives signals, waits for its threads and runs its exit
-handlers. What differs: torch is imported already, and objects are not taken apart at the end. A program that is about
-one of these needs a real start.
+handlers. What differs: the framework (``preloaded``) is imported already, and objects are not taken apart at the end.
+A program that is about one of these needs a real start.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 SERVER = Path(__file__).with_name("fork_server.py")
+TORCH, MINDSPORE = "torch", "mindspore"
 POLL = 0.005
 """Seconds between two looks at a process that is waited for."""
 
@@ -31,7 +32,8 @@ POLL = 0.005
 class ForkedProcess:
     """A running program; the part of ``subprocess.Popen`` that the tests use. Both outputs come on ``stdout``."""
 
-    def __init__(self, pid: int, stdout: IO[bytes], words: Sequence[str]) -> None:
+    def __init__(self, server: _Server, pid: int, stdout: IO[bytes], words: Sequence[str]) -> None:
+        self._server = server
         self.pid = pid
         self.stdout = stdout
         self.args = list(words)
@@ -40,7 +42,7 @@ class ForkedProcess:
     def poll(self) -> int | None:
         """Return the exit status, negative after a signal; None while the process runs."""
         if self.returncode is None:
-            self.returncode = _server().status(self.pid)
+            self.returncode = self._server.status(self.pid)
         return self.returncode
 
     def wait(self, timeout: float = 120) -> int:
@@ -83,14 +85,16 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     unbuffered: bool = False,
+    preloaded: str = TORCH,
 ) -> ForkedProcess:
     """Start ``python WORDS`` (a script, ``-c TEXT`` or ``-m MODULE``, and arguments); both outputs come on a pipe."""
+    server = _server(preloaded)
     program = _program(words, env, cwd, unbuffered=unbuffered)
     read, write = os.pipe()
     with open(os.devnull, "rb") as nothing:
-        pid = _server().start(program, [nothing.fileno(), write, write])
+        pid = server.start(program, [nothing.fileno(), write, write])
     os.close(write)
-    return ForkedProcess(pid, os.fdopen(read, "rb", buffering=0), list(map(str, words)))
+    return ForkedProcess(server, pid, os.fdopen(read, "rb", buffering=0), list(map(str, words)))
 
 
 def run(
@@ -99,12 +103,14 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float = 120,
+    preloaded: str = TORCH,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``python WORDS`` to its end; both outputs are captured."""
+    server = _server(preloaded)
     program = _program(words, env, cwd)
     with open(os.devnull, "r+b") as nothing, TemporaryFile() as out, TemporaryFile() as err:
-        pid = _server().start(program, [nothing.fileno(), out.fileno(), err.fileno()])
-        process = ForkedProcess(pid, nothing, list(map(str, words)))
+        pid = server.start(program, [nothing.fileno(), out.fileno(), err.fileno()])
+        process = ForkedProcess(server, pid, nothing, list(map(str, words)))
         try:
             status = process.wait(timeout)
         except BaseException:
@@ -128,12 +134,13 @@ def _program(
 
 
 class _Server:
-    def __init__(self) -> None:
+    def __init__(self, preloaded: str) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with remote:
             number = remote.fileno()
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-            command = [sys.executable, str(SERVER), str(number)]
+            environment["GLOG_v"] = "3"  # MindSpore reads it when it is imported: no warnings of its own
+            command = [sys.executable, str(SERVER), str(number), preloaded]
             self._process = subprocess.Popen(command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL)
 
     def start(self, program: dict[str, object], streams: list[int]) -> int:
@@ -156,7 +163,7 @@ class _Server:
 
 
 @functools.cache
-def _server() -> _Server:
-    server = _Server()
+def _server(preloaded: str) -> _Server:
+    server = _Server(preloaded)
     atexit.register(server.close)
     return server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import run, start
+from tests.forked import MINDSPORE, run, start
 
 pytestmark = pytest.mark.torch
 
@@ -46,6 +46,13 @@ def test_the_end_of_a_program_is_told(text: str, status: int) -> None:
 def test_exit_handlers_run_and_other_threads_are_waited_for() -> None:
     text = "import atexit, threading; atexit.register(print, 'last'); threading.Timer(0.1, print, ['thread']).start()"
     assert run(["-c", text]).stdout.split() == [b"thread", b"last"]
+
+
+@pytest.mark.mindspore
+def test_a_program_of_mindspore_computes_in_the_fork() -> None:
+    text = "import sys; known = 'mindspore' in sys.modules; import mindspore as ms; print(known, ms.Tensor([2.0]) * 3)"
+    result = run(["-c", text], preloaded=MINDSPORE)
+    assert (result.returncode, result.stdout) == (0, b"True [6.]\n"), result.stderr
 
 
 def test_signals_reach_the_program() -> None:

@@ -199,6 +199,7 @@ def compare_dumps(
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
+        free_moved(table, measured, cancelled)
         contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
         one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:
@@ -216,6 +217,14 @@ def compare_dumps(
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
     )
+
+
+def free_moved(table: LeafTable, measured: Measured, cancelled: CancelledGradients) -> None:
+    """Let what follows from parameters of cancelled gradients differ, where a later call removes it."""
+    if cancelled.parameters:
+        from msprobe.compare.regions.removed_offsets import free_removed_offsets  # only after a gradient of rounding
+
+        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
 
 
 def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:

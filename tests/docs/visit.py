@@ -14,6 +14,7 @@ import yaml
 
 from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import check_config
+from tests import forked
 from tests.docs.pages import Block, Command, blocks, commands, missing
 from tests.end_to_end.fork_runner import log_of, run_script
 from tests.rules.tree import ROOT
@@ -97,7 +98,8 @@ class Visit:
         self.output, self.status = done.stdout, done.returncode
 
     def _run(self, script: Path, *arguments: str) -> None:
-        self.status = run_script(script, *arguments)
+        of_mindspore = "mindspore" in self.page.parts
+        self.status = run_script(script, *arguments, preloaded=forked.MINDSPORE if of_mindspore else forked.TORCH)
         log = script.with_name(script.name + ".log")
         self.output = log_of(script)
         log.unlink()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.end_to_end.fork_runner import ROOT, log_of, run_scripts
 from tests.golden.agreement import MISSING, allowances, misses, unexplained, unused
 from tests.golden.facts import Facts, facts
@@ -39,8 +40,10 @@ def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         shutil.copy(case / "config.json", folder / "config.json")
         scripts.append(folder / "run.py")
     alone = [script for script in scripts if script.parent.name.startswith(ALONE)]
-    statuses = run_scripts([script for script in scripts if script not in alone])
-    statuses.update({script: _run_alone(script) for script in alone})
+    statuses = {script: _run_alone(script) for script in alone}
+    for framework in (forked.TORCH, forked.MINDSPORE):
+        of_it = [script for script in scripts if script not in alone and _framework(script.parent) == framework]
+        statuses.update(run_scripts(of_it, preloaded=framework))
     failed = [script for script, status in statuses.items() if status != 0]
     assert not failed, "\n".join(log_of(script)[-2000:] for script in failed)
     return {script.parent.name: script.parent for script in scripts}

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.fresh_debugger import forget
+
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -65,15 +67,9 @@ def test_a_training_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) 
     script.write_text(
         "import sys; from tests.integrations.test_transformers import train; print(train(sys.argv[1], []))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, str(script), "out"]
-    observe = [sys.executable, "-m", "msprobe", "run", "--config", bench.config(level="mix"), "--"]
-    alone, observed = (
-        subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
-        for words in (command, observe + command)
-    )
-    losses = [[line for line in said.splitlines() if line.startswith("[")] for said in (alone, observed)]
-    assert losses[0] == losses[1] != []
+    observed = observe(script, bench.config(level="mix"), "out")
+    losses = [line for line in observed.splitlines() if line.startswith("[")]
+    assert losses == [str(train(str(tmp_path / "alone"), []))]
     assert bench.folders() == ["step0/proc", "step1/proc"]
     for step in ("step0/proc", "step1/proc"):
         entries = bench.entries(step)
@@ -82,28 +78,37 @@ def test_a_training_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) 
         assert any(name.startswith("Functional.") for name in entries)
 
 
+def observe(script: Path, config: str, *arguments: str) -> str:
+    """Run a script under ``msprobe run``, in a process that knows nothing of this one; returns what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    command = ["-m", "msprobe", "run", "--config", config, "--", sys.executable, str(script), *arguments]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=script.parent, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
 EVALUATION = {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True}
 EVALUATING = """
-import sys
 from tests.integrations.test_transformers import EVALUATION, train
 
-callbacks = []
-if sys.argv[1:]:
-    from msprobe.pytorch.integrations import TransformersCallback
-
-    callbacks = [TransformersCallback(sys.argv[1])]
-train("out", callbacks, accumulate=2, **EVALUATION)
+train("out", [], accumulate=2, **EVALUATION)
 """
 
 
 def test_evaluation_is_left_out_as_with_the_callback(bench: Any, tmp_path: Path) -> None:
     """The entries of ``msprobe run`` are those of the callback, whatever the trainer evaluates between steps."""
+    from msprobe.pytorch.integrations import TransformersCallback
+
     script, config = tmp_path / "train.py", bench.config(level="mix")
     script.write_text(EVALUATING)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     entries = []
-    for command in ([str(script), config], ["-m", "msprobe", "run", "-c", config, "--", sys.executable, str(script)]):
-        subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    for recorded in (
+        lambda: train(str(tmp_path / "out"), [TransformersCallback(config)], accumulate=2, **EVALUATION),
+        lambda: observe(script, config),
+    ):
+        recorded()
+        forget()
         assert bench.folders() == ["step0/proc", "step1/proc"]
         entries.append([bench.entries(step) for step in ("step0/proc", "step1/proc")])
         shutil.rmtree(bench.dump)

@@ -188,11 +188,11 @@ def _is_tensor(table: LeafTable, row: int) -> bool:
 
 
 def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
-    """Return root mean square (data units) and element count of the largest tensor given to the golden call; zeros when
-    there is none."""
+    """Return root mean square (data units) and element count of the largest tensor given to the golden call, or to that
+    of the target where it alone makes it; zeros when there is none."""
     result = (0.0, 0.0)
     for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
-        leaf = table.golden[row]
+        leaf = table.golden[row] or table.target[row]
         if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw):
             count = element_count(leaf.raw)
             if count > result[1]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,7 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.likeness import EXACT, same_values
+from msprobe.compare.regions.whole_step import WholeStep
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
@@ -65,6 +66,7 @@ class HarmlessDifferences:
         again: Callable[[Measured], Judged] | None = None,
     ) -> None:
         self._table, self._construct = table, target.construct
+        self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
         self._again = again
@@ -167,18 +169,45 @@ class HarmlessDifferences:
             return self._is_in_another_order(entry)
         if self._gets_only_other_forms(entry):
             return True
-        if not self._calls_modules or key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
+        if not self._calls_modules or not self._may_be_harmless(entry):
             return False
         module = self._module_where_it_ends(entry)
-        if module is None:
+        return module is not None and not self._leaves_as_large(entry, module)
+
+    def _may_be_harmless(self, entry: int) -> bool:
+        """Return whether an entry has no difference that is one whatever follows from it."""
+        key = self._table.keys[entry]
+        if key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry):
             return False
         if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
-        if any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role)):
+        return not any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
+
+    def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
+        return frozenset(filter(self._ends_with_step, entries))
+
+    def _ends_with_step(self, entry: int) -> bool:
+        key = self._table.keys[entry]
+        if key.parent in OF_PARAMETERS:
             return False
-        return not self._leaves_as_large(entry, module)
+        if key.phase != Phase.FORWARD.value and self.step.makes_other_passes:
+            return True
+        return self._may_be_harmless(entry) and self._passes_all_modules(entry) and self.step.makes_up_for(entry)
+
+    @cached_property
+    def step(self) -> WholeStep:
+        """What leaves the step."""
+        return WholeStep(self._table, self._measured, self._verdicts)
+
+    def _passes_all_modules(self, entry: int) -> bool:
+        """Return whether no module around an entry, nor the module itself, does more than pass a difference on."""
+        key = self._table.keys[entry]
+        own = self._rows(entry, Role.RESULT) if is_module(key) and key.phase == Phase.FORWARD.value else []
+        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
+        return all(map(self._is_further_result, own)) and all(map(self._only_passes_on, around))
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient

@@ -158,6 +158,8 @@ class OneSidedCalls:
             lost = self._is_lost_gradient(number, key, excused) and not (
                 self._dies_out(number, key, excused) or excused.needless.is_needless(number)
             )
+        if key.phase != Phase.FORWARD.value and excused.differences.step.makes_other_passes:
+            return Absence.OTHER_CODE
         if lost:
             return None
         if key.phase == Phase.PARAMETERS_GRAD.value:

@@ -1,8 +1,9 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``regions.other_formulas``) and gradients that train nothing (``regions.needless_gradients``) are warnings. Tensors of
-another layout are judged first: those that turn out to be a difference must not be excused as something else.
+(``regions.other_formulas``), gradients that train nothing (``regions.needless_gradients``) and, last of all, what does
+not leave the step (``regions.whole_step``) are warnings. Tensors of another layout are judged first: those that turn
+out to be a difference must not be excused as something else.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class ConsequenceRules:
         harmless = (differences.entries | needless.among(differences.differing)) - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
-        return WithoutConsequence(differences, formulas, needless, harmless | formulas.entries)
+        excused = harmless | formulas.entries
+        excused |= differences.ending_with_step(number for number in rest if number not in excused)
+        return WithoutConsequence(differences, formulas, needless, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:
         """Return the entries with a tensor file that is not what was recorded."""

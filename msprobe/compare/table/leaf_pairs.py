@@ -74,8 +74,12 @@ class LeafPairs:
             found.append((leaf, partner))
         used = {id(partner) for _, partner in found}
         found += [(None, leaf) for leaf in theirs if id(leaf) not in used]
-        if target is None or golden is None or target.stem != golden.stem or is_module(target) or not self.plain:
+        if target is None or golden is None or target.stem != golden.stem or not self.plain:
             return found
+        if is_module(target):
+            from msprobe.compare.table.module_arguments import pairs_in_order  # for calls with another argument
+
+            return pairs_in_order(target.phase, found)
         from msprobe.compare.table.call_arguments import pairs_by_parameter  # for calls that are written otherwise
 
         return pairs_by_parameter(target.stem, target.phase, found)

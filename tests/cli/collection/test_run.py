@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.rules.tree import ROOT
 
+ATTACHED = Path(__file__).with_name("attached.py")
 SCRIPT = """
 import sys
 import torch
@@ -33,6 +35,7 @@ sys.exit(7)
 
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Start the command, and a Python that imports torch: for tests of the way there."""
     return subprocess.run(
         [sys.executable, "-m", "msprobe", "run", *arguments],
         cwd=folder,
@@ -41,6 +44,13 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
         text=True,
         check=False,
     )
+
+
+def attached(folder: Path, *words: str, model: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a script and its arguments as the command does with ``c.json``, where torch is imported already."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = forked.run([ATTACHED, "c.json", model, *words], env=environment, cwd=folder)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def script(folder: Path, optimizer: str = "SGD", before: str = "", **config: object) -> None:
@@ -124,7 +134,7 @@ exec(sys.argv[1])
 def test_evaluation_is_no_part_of_a_training_step(tmp_path: Path, program: str, calls: list[tuple[int, int]]) -> None:
     script(tmp_path)
     (tmp_path / "train.py").write_text(LOOP)
-    assert run(tmp_path, "-c", "c.json", "--", sys.executable, "train.py", program).returncode == 0
+    assert attached(tmp_path, "train.py", program).returncode == 0
     assert len(list((tmp_path / "dump").iterdir())) == len(calls)
     for step, (forward, backward) in enumerate(calls):
         recorded = names(tmp_path, step)
@@ -137,7 +147,7 @@ def test_evaluation_is_no_part_of_a_training_step(tmp_path: Path, program: str, 
 @pytest.mark.torch
 def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
     script(tmp_path)
-    result = run(tmp_path, "-c", "c.json", "-m", "Transformer", "train.py")
+    result = attached(tmp_path, "train.py", model="Transformer")
     assert result.returncode == 7
     assert "Transformer was never called; called were: Sequential, Linear" in result.stdout
     assert not (tmp_path / "dump").exists()
@@ -148,7 +158,7 @@ def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
 def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.relu(torch.ones(2))\n")
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
-    result = run(tmp_path, "-c", "c.json", "train.py")
+    result = attached(tmp_path, "train.py")
     assert result.returncode == 0
     assert result.stdout.count("\n") == 1, result.stdout
     assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stdout
@@ -161,7 +171,7 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
     body = "torch.nn.Linear(2, 2)(torch.ones(1, 2))" if model else "torch.relu(torch.ones(2))"
     (tmp_path / "work.py").write_text(f"import torch\n{body}\n")
     (tmp_path / "train.py").write_text(
-        "import subprocess, sys, torch\nfor _ in range(2): subprocess.run([sys.executable, 'work.py'], check=True)\n"
+        "import subprocess, sys, torch\nsubprocess.run([sys.executable, 'work.py'], check=True)\n"
     )
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
     result = run(tmp_path, "-c", "c.json", "train.py")
@@ -173,7 +183,7 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
 @pytest.mark.torch
 def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
     script(tmp_path, before="from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')")
-    result = run(tmp_path, "-c", "c.json", "train.py")
+    result = attached(tmp_path, "train.py")
     assert result.returncode == 7
     assert "left in charge" in result.stdout
     assert not (tmp_path / "dump").exists()

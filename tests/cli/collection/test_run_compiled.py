@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.adapters.pytorch.compile.recompilation import supported
-from tests.cli.collection.test_run import names, run
+from tests.cli.collection.test_run import attached, names, run
 
 pytestmark = [
     pytest.mark.slow,
@@ -64,7 +64,7 @@ def expected(first: str, second: str) -> set[str]:
 )
 def test_a_compiled_model_is_looked_through_in_every_step(tmp_path: Path, called: str) -> None:
     prepared(tmp_path, called)
-    result = run(tmp_path, "-c", "c.json", "train.py")
+    result = attached(tmp_path, "train.py")
     assert result.returncode == 0, result.stderr
     for step in range(3):
         assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, step)), result.stdout
@@ -73,7 +73,7 @@ def test_a_compiled_model_is_looked_through_in_every_step(tmp_path: Path, called
 @pytest.mark.parametrize("name", ["Sequential", "torch.nn.modules.container.Sequential"], ids=["short", "long"])
 def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) -> None:
     prepared(tmp_path, EAGER)
-    assert run(tmp_path, "-c", "c.json", "-m", name, "train.py").returncode == 0
+    assert attached(tmp_path, "train.py", model=name).returncode == 0
     assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, 2))
 
 

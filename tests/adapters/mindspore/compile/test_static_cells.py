@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.adapters.mindspore import graph_programs
 from tests.adapters.recorded import Recorded, read
 
 pytestmark = pytest.mark.mindspore
-JOB = Path(__file__).parents[1] / "graph_jobs/cells.py"
-ROOT = Path(__file__).parents[4]
 MODES = ("graph-O0", "graph-O1", "graph-O2", "jit-O0", "jit-O1")
 ACT, SPLIT, JOIN = "Cell.inner.act.ReLU", "Cell.inner.split.Split", "Cell.inner.join.Join"
 FORWARD = [
@@ -53,10 +49,7 @@ class Jobs:
         if mode not in self._done:
             folder = self._root / mode
             folder.mkdir()
-            command = [sys.executable, str(JOB), str(folder), *mode.split("-")]
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=180)
-            assert done.returncode == 0, done.stdout + done.stderr
+            done = graph_programs.run("cells.py", folder, *mode.split("-"))
             said = json.loads(done.stdout.split("SEEN ", 1)[1].splitlines()[0])
             self._done[mode] = Job(folder, said)
         return self._done[mode]

@@ -5,20 +5,16 @@ on a CPU, a process for each mode.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import msprobe
+from tests.adapters.mindspore import graph_programs
 from tests.adapters.recorded import Recorded, read
 
 pytestmark = pytest.mark.mindspore
-JOB = Path(__file__).parents[1] / "graph_jobs/order.py"
-ROOT = Path(__file__).parents[4]
 Ran = Callable[[str], tuple[Path, dict[str, bool]]]
 STATIC = [(mode, net) for mode in ("graph", "jit") for net in ("chain", "shared", "branches")]
 COMPARED = [*STATIC, ("jit", "between"), ("graph", "loop")]
@@ -33,12 +29,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         if mode not in done:
             folder = root / mode
             folder.mkdir()
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-            command = [sys.executable, str(JOB), str(folder), mode]
-            ended = subprocess.run(
-                command, capture_output=True, text=True, check=False, env=environment, timeout=300, cwd=folder
-            )
-            assert ended.returncode == 0, ended.stdout + ended.stderr
+            ended = graph_programs.run("order.py", folder, mode, cwd=folder)
             done[mode] = folder, json.loads(ended.stdout.split("SAME ", 1)[1].splitlines()[0])
         return done[mode]
 
@@ -74,10 +65,7 @@ def test_gradients_of_parameters_stand_as_in_a_dynamic_graph(net: str, ran: Ran)
 
 
 def test_gradients_under_control_flow_and_recomputation_are_whole(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-    command = [sys.executable, str(JOB.with_name("conditions.py")), str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = graph_programs.run("conditions.py", tmp_path)
     equal = json.loads(ended.stdout.split("EQUAL ", 1)[1].splitlines()[0])
     assert len(equal) == 9
     for net, parameters in equal.items():

@@ -4,9 +4,6 @@ environment variable that no other test may find."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +11,9 @@ import numpy as np
 import pytest
 
 from msprobe.core.kernel_dumps.runtime_request import find_exception_request
+from tests.adapters.mindspore import graph_programs
 from tests.adapters.recorded import Recorded, read
 
-JOB = Path(__file__).parents[1] / "graph_jobs/exceptions.py"
-ROOT = Path(__file__).parents[4]
 FIRST = {
     "logarithm": "Functional.log.0.forward",
     "backward": "Functional.sqrt.0.backward",
@@ -34,10 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(folder: Path) -> Any:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-    command = [sys.executable, str(JOB), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = graph_programs.run("exceptions.py", folder)
     return {"output": done.stdout, **json.loads(done.stdout.split("SEEN ", 1)[1])}
 
 
@@ -120,10 +113,7 @@ def test_overflow_check_records_the_guilty_call_and_says_how_it_was_found(said: 
 
 
 def test_in_a_static_graph_the_calls_outside_of_it_are_watched(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-    command = [sys.executable, str(JOB.with_name("static_exception.py")), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = graph_programs.run("static_exception.py", tmp_path)
     assert json.loads(done.stdout.split("SEEN ", 1)[1]) == {"loss": 2.0, "variable": None}
     assert "are watched on Ascend only" in done.stdout and "PYNATIVE_MODE" in done.stdout
     assert find_exception_request(tmp_path) is not None

@@ -15,24 +15,14 @@ import pytest
 
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.jobs.compare import compare
+from tests.adapters.mindspore import graph_programs
+from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.mindspore
-JOBS = Path(__file__).parents[1] / "graph_jobs"
-ROOT = Path(__file__).parents[4]
 
 
 def run(job: str, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
-    result = subprocess.run(
-        [sys.executable, str(JOBS / job), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    return graph_programs.run(job, *arguments).stdout
 
 
 def train(folder: Path, level: str = "O0", weight: float = -1.0, **config: Any) -> str:
@@ -180,7 +170,7 @@ def test_ranks_that_were_not_asked_for_leave_nothing(space: Path) -> None:
         f"--master_port={port}",
         f"--log_dir={logs}",
         "--join=True",
-        str(JOBS / "ranks.py"),
+        str(graph_programs.JOBS / "ranks.py"),
         str(space / "ranks"),
     ]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -1,0 +1,172 @@
+"""Formulas of losses in other words: the losses of the step, and the gradients of all parameters, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msprobe
+from msprobe.compare.rows.summary import CompareSummary
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+pytestmark = pytest.mark.torch
+
+KEPT = torch.tensor([True, False, True, True])
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 5)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(torch.tanh(self.first(x)))
+
+
+class Attending(nn.Module):
+    """Gets what it attends to projected, or projects it itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.state = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, state: Any, states: Any, *rest: Any) -> Any:
+        projected = rest[0] if len(rest) == 2 else self.source(states)
+        scores = (projected * self.state(state)[:, None]).sum(dim=-1) + rest[-1]
+        return (scores.softmax(dim=-1)[..., None] * states).sum(dim=1)
+
+
+class Looping(nn.Module):
+    def __init__(self, *, ahead: bool, factor: float = 1.0) -> None:
+        super().__init__()
+        self.ahead, self.factor = ahead, factor
+        self.embed, self.attend, self.last = nn.Linear(6, 12), Attending(), nn.Linear(6, 5)
+
+    def forward(self, x: Any) -> Any:
+        states = self.embed(x).view(4, 2, 6)
+        state, bias = states[:, 0], torch.zeros(4, 2)
+        projected = self.attend.source(states) * self.factor if self.ahead else None
+        for _ in range(2):
+            more = (projected,) if self.ahead else ()
+            state = self.attend(state, states, *more, bias)
+        return self.last(state)
+
+
+def chosen(model: Any, x: Any, labels: Any, kept: Any = KEPT) -> None:
+    F.cross_entropy(model(x)[kept], labels[kept]).backward()
+
+
+def ignored(model: Any, x: Any, labels: Any) -> None:
+    F.cross_entropy(model(x), labels.masked_fill(~KEPT, -100), ignore_index=-100).backward()
+
+
+def masked(model: Any, x: Any, labels: Any) -> None:
+    ((F.cross_entropy(model(x), labels, reduction="none") * KEPT).sum() / KEPT.sum()).backward()
+
+
+def fewer(model: Any, x: Any, labels: Any) -> None:
+    chosen(model, x, labels, torch.tensor([True, False, False, True]))
+
+
+def each(model: Any, x: Any, labels: Any, share: float = 4.0) -> None:
+    for half, factor in ((slice(2), 4.0), (slice(2, 4), share)):
+        (F.cross_entropy(model(x[half]), labels[half]) * factor).backward()
+
+
+def together(model: Any, x: Any, labels: Any) -> None:
+    total: Any = 0.0
+    for half in (slice(2), slice(2, 4)):
+        total = total + F.cross_entropy(model(x[half]), labels[half])
+    (total * 4.0).backward()
+
+
+def unevenly(model: Any, x: Any, labels: Any) -> None:
+    each(model, x, labels, 4.1)
+
+
+def summed(model: Any, x: Any, labels: Any) -> None:
+    logits = model(x)
+    (F.cross_entropy(logits, labels) + 0.1 * logits.square().mean()).backward()
+
+
+def one_by_one(model: Any, x: Any, labels: Any, factor: float = 0.1) -> None:
+    logits = model(x)
+    F.cross_entropy(logits, labels).backward(retain_graph=True)
+    (factor * logits.square().mean()).backward()
+
+
+def one_by_one_wrong(model: Any, x: Any, labels: Any) -> None:
+    one_by_one(model, x, labels, 0.11)
+
+
+def plain(model: Any, x: Any, labels: Any) -> None:
+    F.cross_entropy(model(x), labels).backward()
+
+
+Learn = Callable[[Any, Any, Any], None]
+RUNS: dict[str, tuple[Callable[[], Any], Learn]] = {
+    **{f.__name__: (Model, f) for f in (chosen, ignored, masked, fewer, each, together, unevenly)},
+    **{f.__name__: (Model, f) for f in (summed, one_by_one, one_by_one_wrong)},
+    "inside": (lambda: Looping(ahead=False), plain),
+    "ahead": (lambda: Looping(ahead=True), plain),
+    "ahead_wrong": (lambda: Looping(ahead=True, factor=1.01), plain),
+}
+SAME = [
+    ("chosen", "ignored"),
+    ("chosen", "masked"),
+    ("together", "each"),
+    ("one_by_one", "summed"),
+    ("ahead", "inside"),
+]
+WRONG = [
+    ("fewer", "ignored"),
+    ("fewer", "masked"),
+    ("together", "unevenly"),
+    ("one_by_one_wrong", "summed"),
+    ("ahead_wrong", "inside"),
+]
+
+
+def record(folder: Path, name: str) -> None:
+    from msprobe.pytorch import PrecisionDebugger
+
+    forget()
+    torch.manual_seed(0)
+    make, learn = RUNS[name]
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder))
+    for _ in range(2):
+        debugger.start(model)
+        optimizer.zero_grad()
+        learn(model, torch.randn(4, 6), torch.randint(5, (4,)))
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def verdict(recordings: Recordings, pair: tuple[str, str], *, turned: bool) -> CompareSummary:
+    target, golden = reversed(pair) if turned else pair
+    return msprobe.compare(recordings(record, target), recordings(record, golden)).summary
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize("pair", SAME, ids="-".join)
+def test_another_formula_of_the_losses_is_the_same(pair: tuple[str, str], turned: bool, recordings: Recordings) -> None:
+    summary = verdict(recordings, pair, turned=turned)
+    assert summary.verdict == "same", summary.first_divergence
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize("pair", WRONG, ids="-".join)
+def test_a_fault_in_another_formula_is_named(pair: tuple[str, str], turned: bool, recordings: Recordings) -> None:
+    found = verdict(recordings, pair, turned=turned).first_divergence
+    assert found is not None and found.step == 0
+    assert Path(__file__).name in found.source, found
