@@ -93,7 +93,7 @@ def test_quick_start_records_the_apis(left: dict[str, Path]) -> None:
 
 def test_md5_is_a_crc32_beside_the_statistics(left: dict[str, Path]) -> None:
     node = _only(left["quick_start_md5"]).data["Functional.relu.0.forward"]["output"][0]
-    assert list(node) == [*FIELDS, "md5"]
+    assert list(node) == [*STATISTICS, "requires_grad", "md5"]
     assert re.fullmatch(r"[0-9a-f]{8}", node["md5"])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.leaves import is_shape
+from msprobe.compare.records.leaves import bounded, is_shape
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
@@ -122,7 +122,7 @@ def piece_of(raw: Any) -> Piece | None:
     """Return the piece that a recorded tensor is; None for anything else, and for a tensor without statistics."""
     if not is_tensor(raw) or not is_shape(raw["shape"]):
         return None
-    top, low, mean, norm = (raw.get(name) for name in STATISTIC_NAMES)
+    top, low, mean, norm = (bounded(raw.get(name)) for name in STATISTIC_NAMES)
     if not _is_number(top) or not _is_number(low):
         return None
     return Piece(
@@ -131,7 +131,7 @@ def piece_of(raw: Any) -> Piece | None:
         smallest=Interval(low, low),
         mean=mean if _is_number(mean) else None,
         norm=Interval(norm, norm) if _is_number(norm) else None,
-        projection=raw.get(PROJECTION) if _is_number(raw.get(PROJECTION)) and shards(raw) == 1 else None,
+        projection=bounded(raw[PROJECTION]) if _is_number(raw.get(PROJECTION)) and shards(raw) == 1 else None,
         raw=raw,
     )
 

@@ -191,6 +191,14 @@ def test_any_change_of_a_document_is_borne(
             assert sum(1 for _ in result.rows()) >= result.summary.counts.pairs
 
 
+def with_largest(content: dict[str, Any], value: int) -> dict[str, Any]:
+    """Return the document with this as the largest element of every first result, of functions and of modules."""
+    for body in content["data"].values():
+        if isinstance(body.get("output"), list) and isinstance(body["output"][0], dict):
+            body["output"][0]["Max"] = value
+    return content
+
+
 @pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")
@@ -201,9 +209,7 @@ def test_a_number_larger_than_any_float_is_a_difference(
     for rank in ("rank0", "rank1"):
         for side in (target, golden):
             written(side / rank, "statistics")
-        damage(
-            target / rank / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content
-        )
+        damage(target / rank / "dump.json", lambda content: with_largest(content, value))
     for left, right in ((target, golden), (golden, target)):
         options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
         assert compare(left, right, **options).verdict == "diverged"
