@@ -18,7 +18,6 @@ from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of
-from msprobe.compare.parallel.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
@@ -32,6 +31,7 @@ from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
+from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
@@ -81,14 +81,14 @@ class _DivergenceSearch:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > RowKind.UNCHECKED
-        self.place_told = False
+        self.place_told, self._judged = False, (comparison.measured, comparison.judged)
 
     def run(self) -> Divergence | None:
         """Return the first divergence, None where no entry diverges."""
-        diverging = self._comparison.row_levels.diverging.nonzero()[0]
-        if not diverging.size:
+        if not (diverging := self._comparison.row_levels.diverging.nonzero()[0]).size:
             return None
-        if self._later_step and (row := wrong_update(self._comparison)) is not None:
+        merged = self._later_step and isinstance(self._comparison.target, MergedDump)
+        if merged and (row := wrong_update(self._table, *self._judged)) is not None:
             self.place_told, entry = True, int(self._table.entry_of_row()[row])
             return Divergence(entry, self._result(entry, row, self._module(entry), WRONG_UPDATE))
         entry, origin = int(diverging[0]), self._table.origin
@@ -194,7 +194,7 @@ class _DivergenceSearch:
         rows = self._differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
-        if self._later_step and moved_with_others(self._comparison, rows[0]):
+        if self._later_step and moved_with_others(self._table, *self._judged, rows[0]):
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import MergedDump
-from msprobe.numerics.verdict import Role, RowKind
+from msprobe.compare.table.table import LeafTable
+from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 
 OUTLIER = 100.0
 """How much more than most parameters one may differ that is as wrong as they are."""
@@ -15,16 +14,13 @@ FAR_OUT = 3.0
 WRONG_UPDATE = "the step before agrees, so its gradient, or its update, differs from those of the other parameters"
 
 
-def wrong_update(comparison: Comparison) -> int | None:
-    """Return the row of the parameter whose update stands out, where ranks were merged; None where none does.
+def wrong_update(table: LeafTable, measured: Measured, judged: Judged) -> int | None:
+    """Return the row of the parameter of merged ranks whose update stands out; None where none does.
 
     Calls after the backward passes are left out of merged ranks. So what became of the gradients shows in the
     parameters alone: in copies that have come apart, or in one of them that differs more than the others.
     """
-    if not isinstance(comparison.target, MergedDump):
-        return None
-    kind, worst = comparison.judged.kind, comparison.measured.worst
-    trained = _trained(comparison)
+    kind, worst, trained = judged.kind, measured.worst, _trained(table, measured)
     wrong = [row for row in trained if kind[row] > RowKind.UNCHECKED]
     if not wrong or len(trained) < 3:
         return None
@@ -36,16 +32,16 @@ def wrong_update(comparison: Comparison) -> int | None:
     return row if stands_out else None
 
 
-def moved_with_others(comparison: Comparison, row: int) -> bool:
+def moved_with_others(table: LeafTable, measured: Measured, judged: Judged, row: int) -> bool:
     """Return whether most trained parameters differ about as much as this one, as after a wrong update."""
-    trained = _trained(comparison)
-    worst, value = comparison.measured.worst, comparison.judged.kind[row] == RowKind.VALUE
+    trained = _trained(table, measured)
+    worst, value = measured.worst, judged.kind[row] == RowKind.VALUE
     return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
 
-def _trained(comparison: Comparison) -> list[int]:
+def _trained(table: LeafTable, measured: Measured) -> list[int]:
     """Return the rows of parameters that are trained, as far as one of both sides says so; MindSpore does not."""
-    table, rows = comparison.table, np.flatnonzero(comparison.measured.role == Role.PARAMETER).tolist()
+    rows = np.flatnonzero(measured.role == Role.PARAMETER).tolist()
     leaves = ((row, (table.target[row], table.golden[row])) for row in rows)
     raws = (
         (row, [leaf.raw for leaf in pair if leaf is not None and isinstance(leaf.raw, dict)]) for row, pair in leaves
