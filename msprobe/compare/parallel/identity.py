@@ -7,13 +7,13 @@ experts through all ranks of expert parallelism.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.layout import Coordinates
+from msprobe.compare.parallel.pipeline import micro_batches
 from msprobe.compare.records.entries import parent_of
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
@@ -200,12 +200,7 @@ def _with_keys(
     numbers: dict[tuple[_Located, Phase], list[int]] = {}
     for name, entry in names.items():
         numbers.setdefault((located[name], entry.phase), []).append(entry.call or 0)
-    outer = Counter(
-        located[name]
-        for name, entry in names.items()
-        if entry.phase is Phase.FORWARD and parent_of(dump.construct, name) is None
-    )
-    micro = min(outer.values(), default=1)
+    micro = micro_batches(dump)
     result = RankCalls(place, dump, micro=micro)
     order = {group: {call: index for index, call in enumerate(sorted(calls))} for group, calls in numbers.items()}
     for name, entry in names.items():

@@ -7,7 +7,6 @@ other calls, and values of modules decide.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -47,12 +46,11 @@ LEFT_OUT = "ranks are merged by the values of modules; calls of functions are le
 
 @dataclass(slots=True)
 class Side:
-    """One run: the calls of each identity with their coordinates, and what a name becomes.
+    """One run: the calls of each identity with their coordinates.
 
     Attributes:
         ranks: the calls of the ranks.
         calls: by identity, the calls that hold pieces of it.
-        micro: whether micro batches are kept apart.
     """
 
     ranks: list[RankCalls]
@@ -86,7 +84,7 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     for side in (target, golden):
         side.gather(apart=apart)
     tie(target.calls, golden.calls)
-    return _Merge(target, golden).dumps()
+    return _Merge(target, golden, apart).dumps()
 
 
 def _side(place: Place) -> Side:
@@ -120,10 +118,12 @@ class PartialSums:
 
 @dataclass(slots=True)
 class _Merge:
-    """The merge of both sides: records by identity, and what could not be put together."""
+    """The merge of both sides: records by identity, and what could not be put together. ``apart`` says whether micro
+    batches are kept apart."""
 
     target: Side
     golden: Side
+    apart: bool
     records: tuple[dict[Key, dict[str, Any]], dict[Key, dict[str, Any]]] = field(default_factory=lambda: ({}, {}))
     unclear: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     modes: dict[tuple[int, Key, _Path], Modes] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class _Merge:
             sums.mark()
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
-        suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()})
+        suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         made[0] = replace(made[0], suspect=suspects.of)
         notes = [
             f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
@@ -163,20 +163,11 @@ class _Merge:
 
     def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
         """Return the names that identities get in both dumps."""
-        numbers: Counter[str] = Counter()
-        functions: dict[Key, int] = {}
         names = {}
         for key in keys:
             call = next(iter((self.golden.calls.get(key) or self.target.calls[key]).values()))
-            if not key.function:
-                turns = 1 + max(each.turn for each in self._turns(key))
-                names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, key.micro * turns + key.turn))
-                continue
-            forward = key._replace(phase=Phase.FORWARD)
-            if forward not in functions:
-                functions[forward] = numbers[call.cls]
-                numbers[call.cls] += 1
-            names[key] = f"{call.cls}.{functions[forward]}.{key.phase}"
+            turns = 1 + max(each.turn for each in self._turns(key))
+            names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, key.micro * turns + key.turn))
         return names
 
     def _turns(self, key: Key) -> Iterator[Key]:
@@ -212,14 +203,14 @@ class _Suspects:
 
     sides: tuple[Side, Side]
     keys: Mapping[str, Key]
+    apart: bool
 
     def of(self, name: str) -> Suspect | None:
         key = self.keys.get(name)
         calls = {} if key is None else self.sides[0].calls.get(key, {})
         if key is None or not calls:
             return None
-        apart = len({call.key.micro for call in calls.values()}) == 1
-        outside = OutsideCalls(self.sides[0].ranks, self.sides[1].ranks, apart=apart)
+        outside = OutsideCalls(self.sides[0].ranks, self.sides[1].ranks, apart=self.apart)
         return outside.suspect(key, next(iter(calls.values())))
 
 

@@ -72,9 +72,9 @@ class OutsideCalls:
 
     def _precedes(self, first: Call, second: Call) -> bool:
         for rank in self._ranks:
-            names = list(rank.dump.data)
-            if first.name in rank.dump.data and second.name in rank.dump.data:
-                return names.index(first.name) < names.index(second.name)
+            made = next((name for name in rank.dump.data if name in (first.name, second.name)), None)
+            if made is not None and first.name in rank.dump.data and second.name in rank.dump.data:
+                return made == first.name
         return False
 
     def _own_difference(self, key: Key) -> str:
