@@ -141,16 +141,41 @@ static inline void turn_pairs(unsigned char *to, int64_t to_stride, const unsign
         _mm_storeu_si128((__m128i *)(to + (2 * k + 1) * to_stride), _mm_unpackhi_epi64(a[k], a[4 + k]));
     }
 }
+
+/* Turns 4 columns of 4 elements of four bytes around. */
+static inline void turn_quads(unsigned char *to, int64_t to_stride, const unsigned char *from, int64_t from_stride) {
+    __m128i a[4], b[4];
+    for (int k = 0; k < 4; k++) a[k] = _mm_loadu_si128((const __m128i *)(from + k * from_stride));
+    for (int k = 0; k < 2; k++) {
+        b[2 * k] = _mm_unpacklo_epi32(a[2 * k], a[2 * k + 1]);
+        b[2 * k + 1] = _mm_unpackhi_epi32(a[2 * k], a[2 * k + 1]);
+    }
+    for (int k = 0; k < 2; k++) {
+        _mm_storeu_si128((__m128i *)(to + 2 * k * to_stride), _mm_unpacklo_epi64(b[k], b[2 + k]));
+        _mm_storeu_si128((__m128i *)(to + (2 * k + 1) * to_stride), _mm_unpackhi_epi64(b[k], b[2 + k]));
+    }
+}
+
+/* Turns `count` columns of `rows` elements of two or four bytes around, both multiples of 8. */
+static void turn_tile(const Reader *r, unsigned char *to, const unsigned char *from, int64_t stride, int64_t rows, int64_t count) {
+    int64_t size = (int64_t)r->itemsize, edge = 16 / size;
+    for (int64_t row = 0; row < rows; row += edge) {
+        for (int64_t k = 0; k < count; k += edge) {
+            unsigned char *corner = to + row * r->pitch + k * size;
+            if (size == 2) turn_pairs(corner, r->pitch, from + row * size + k * stride, stride);
+            else turn_quads(corner, r->pitch, from + row * size + k * stride, stride);
+        }
+    }
+}
 #endif
 
 /* Turns `count` columns of as many elements as the panel has rows around. */
 static void turn_columns(const Reader *r, unsigned char *to, const unsigned char *from, int64_t stride, int64_t count) {
     int64_t size = (int64_t)r->itemsize, row = 0;
 #if defined(__SSE2__)
-    if (size == 2 && count % 8 == 0) {
-        for (; row + 8 <= r->filled; row += 8) {
-            for (int64_t k = 0; k < count; k += 8) turn_pairs(to + row * r->pitch + k * size, r->pitch, from + row * size + k * stride, stride);
-        }
+    if ((size == 2 || size == 4) && count % 8 == 0) {
+        row = r->filled & ~(int64_t)7;
+        turn_tile(r, to, from, stride, row, count);
     }
 #endif
     for (; row < r->filled; row++) copy_strided(to + row * r->pitch, size, from + row * size, stride, count, r->itemsize);

@@ -71,6 +71,26 @@ def test_nan_anywhere_is_seen(kernel: Any, dtype: DType, position: int) -> None:
     assert all(math.isnan(value) for value in kernel.summary(array.ctypes.data, array.size, dtype.code))
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("n", [1, 16, 40])
+def test_zeros_of_one_sign_keep_it(kernel: Any, name: str, n: int) -> None:
+    """Where zeros of both signs are mixed, which one Max and Min show depends on the instruction set."""
+    dtype = find_dtype(name)
+    assert dtype is not None
+    zeros = np.full(n, 1 << 8 * dtype.itemsize - 1, np.dtype(f"u{dtype.itemsize}"))  # the sign alone
+    result = kernel.summary(zeros.ctypes.data, n, dtype.code)
+    assert [math.copysign(1.0, extreme) for extreme in result[:2]] == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("sign", [0, 0x8000], ids=["positive", "negative"])
+@pytest.mark.parametrize("n", [7, 48, 5000])
+def test_extremes_of_halves_of_one_sign(kernel: Any, name: str, sign: int, n: int) -> None:
+    dtype = find_dtype(name)
+    assert dtype is not None
+    check(kernel, np.random.default_rng(n).integers(1, 0x7C00, n).astype(np.uint16) | np.uint16(sign), dtype)
+
+
 def test_moments_count_what_is_not_finite(kernel: Any) -> None:
     array = np.ones(5000, np.float32)
     array[[3, 2500]] = math.inf
