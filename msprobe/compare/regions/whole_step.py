@@ -102,8 +102,11 @@ class WholeStep:
     def _leaving(self) -> float:
         """The largest difference of losses and gradients, relative to their scale; infinite where one differs, or
         nothing shows it."""
-        parts = [self._losses_apart, *(self._gradients_apart(name) for name in self._gradients)]
-        return max(parts) if len(parts) > 1 else math.inf
+        largest = 0.0 if self._gradients else math.inf
+        for name in self._gradients:
+            if not math.isfinite(largest := max(largest, self._gradients_apart(name))):
+                break
+        return max(largest, self._losses_apart) if math.isfinite(largest) else math.inf
 
     @cached_property
     def _gradients(self) -> dict[_Parameter, tuple[list[int], list[int]]]:
