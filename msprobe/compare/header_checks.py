@@ -13,7 +13,7 @@ _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDoc
     {
         *("kernel_source", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
-        "gradient_calls",
+        *("gradient_calls", "perturbed"),
         *("parameters_after_step", "gradients_of_step"),
     }
 )
@@ -31,6 +31,11 @@ def header_notes(dump: Dump) -> list[str]:
         for name in _TEXTS
         if not isinstance(header.get(name), str | None)
     ]
+    if header.get("perturbed") is not None:
+        notes.append(
+            f"{document} was recorded with perturb: its parameters and inputs were moved by one unit round-off; "
+            "msprobe noise learns from it what rounding does"
+        )
     unknown = sorted(header.keys() - _KNOWN - _OWN - set(_FORMAT))
     if unknown:
         names = ", ".join(unknown[:_SHOWN]) + (f" and {len(unknown) - _SHOWN} more" if unknown[_SHOWN:] else "")

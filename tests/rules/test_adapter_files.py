@@ -22,6 +22,7 @@ OWN = {
         "compile/compiled_models.py": "torch.compile wraps a model; MindSpore compiles the cells themselves",
         "compile/compiler_guard.py": "Dynamo and inductor call modules and functions while they compile",
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
+        "perturbation.py": "neighbours of floats are found in their bits, which MindSpore does not show as integers",
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
         "taps/memory_tap.py": "MindSpore has no function that returns memory without writing it",

@@ -10,6 +10,7 @@ import yaml
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
+from msprobe.adapters.pytorch.perturbation import TorchPerturbation
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
@@ -59,6 +60,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
+        perturbation=None if config.perturb is None else TorchPerturbation(config.perturb, thread),
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),

@@ -3,14 +3,11 @@
 - Core works without any framework installed, so a capability is passed in and never imported.
 - The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
   uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
-- Taps are made with the session's ``CurrentObserver``, and report to the observer that it holds at the moment, one per
-  step.
+- Taps are made with the session's ``CurrentObserver``, and report to the observer of the present step, which it holds.
 - A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
-Read ``Backend`` first, the last class of this file: it is the frozen bundle of all capabilities. Above it stand the
-protocols of the capabilities: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels,
-compiled graphs, modules, communication, optimizers and inputs. ``docs/developing/add-a-backend.md`` shows how a
-framework is added.
+Read ``Backend`` first, the last class of this file: the frozen bundle of all capabilities, whose protocols stand above
+it. ``docs/developing/add-a-backend.md`` shows how a framework is added.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msprobe.core.backend.mindspore_modes import RuntimeFacts
+from msprobe.core.backend.perturbation import Perturbation
 from msprobe.core.capture.collectives import Arrivals
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
@@ -471,6 +469,7 @@ class Backend:
     gradients: GradientTap | None = None
     optimizers: OptimizerTap | None = None
     inputs: InputTap | None = None
+    perturbation: Perturbation | None = None
     collectives: CollectiveTap | None = None
     graphs: GraphTap | None = None
     apis_in_models: bool = False
@@ -491,9 +490,11 @@ class Backend:
             earlier: the backend that is replaced; the functions registered with it are recorded from now on.
             focused: modules and their names, which alone are recorded.
         """
+        if self.perturbation is not None:
+            self.perturbation.take_over(earlier.perturbation)
         if self.modules is not None:
             for module, name in focused:
                 self.modules.focus(module, name)
-        for owner, name, prefix in earlier.apis.registered() if earlier.apis is not None else ():
-            if self.apis is not None:
+        if self.apis is not None and earlier.apis is not None:
+            for owner, name, prefix in earlier.apis.registered():
                 self.apis.add(owner, name, prefix)

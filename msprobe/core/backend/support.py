@@ -46,6 +46,7 @@ class Support:
         kernel_list: a ``list`` that selects something at level L2.
         kernel_problems: finds the settings that do not work at level L2 of this framework.
         runtime_kernels: whether the runtime dumps kernels by itself at level L2 (``Backend.kernel_dump``).
+        perturbs: whether it can move the parameters and inputs of a model (``Backend.perturb``).
         facts: the state of MindSpore in this mode. ``mode_problems`` finds what does not fit it.
         lacking_keys: those of ``FURTHER_KEYS`` that its dumps never have.
     """
@@ -62,6 +63,7 @@ class Support:
     kernel_list: tuple[str, ...] = ()
     kernel_problems: Callable[[DumpConfig], Iterator[Problem]] | None = None
     runtime_kernels: bool = False
+    perturbs: bool = False
     facts: RuntimeFacts | None = None
     lacking_keys: tuple[str, ...] = ()
 
@@ -97,6 +99,7 @@ PYTORCH = Support(
     ignored_at_kernels=("async_dump",),
     kernel_list=("Functional.linear.0.forward",),
     kernel_problems=_one_call_problems,
+    perturbs=True,
 )
 
 MINDSPORE = Support(
@@ -168,6 +171,9 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     if config.custom_op_namespaces != DEFAULT_NAMESPACES and not support.namespaces:
         expected = f"names operators of torch.ops, which {name} does not have; leave it out, or use custom_apis"
         problems.append(Problem("custom_op_namespaces", list(config.custom_op_namespaces), expected))
+    if config.perturb is not None and not support.perturbs:
+        expected = f"{name} cannot move the parameters of a model; leave it out"
+        problems.append(Problem("perturb", config.perturb, expected))
     if config.task_spec.needs_bench_path and not config.section.bench_path:
         expected = "is required: the golden dump to compare with"
         problems.append(Problem(f"{config.task}.bench_path", ABSENT, expected))
