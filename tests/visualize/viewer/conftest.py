@@ -52,9 +52,12 @@ def served() -> Iterator[Callable[..., str]]:
         server.server_close()
 
 
-@pytest.fixture(params=["served", "offline"])
+@pytest.fixture
 def view(request: pytest.FixtureRequest, driver: Any, served: Callable[..., str], tmp_path: Path) -> Iterator[Any]:
-    """A function that opens databases, from the server and from one file; a complaint of the browser fails the test."""
+    """A function that opens databases, from the server or from one file; a complaint of the browser fails the test.
+
+    ``tests/visualize/viewer/sources.py`` has the marks that say from where.
+    """
     from tests.visualize.viewer.page_reader import Viewing  # needs selenium
 
     def opened(*paths: Path, link: str = "") -> Viewing:
