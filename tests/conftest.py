@@ -19,12 +19,17 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
     del os.environ[name]
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
+from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, belongs, calls_by_test, multiply_examples, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
 
 # Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The suite writes and removes a few hundred thousand small files and databases, for which it would wait for the disk.
+if (room := memory_for_files()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", room)
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

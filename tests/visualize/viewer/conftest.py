@@ -28,6 +28,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.add_argument("--window-size=1500,950")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
     options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path_factory.mktemp("downloads"))})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chromium = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
