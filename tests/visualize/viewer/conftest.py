@@ -37,8 +37,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def served() -> Iterator[Callable[..., str]]:
-    """A function that serves databases and returns the address."""
+def served(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """A function that serves databases and returns the address; it ends before the folder of the test is removed."""
     running: list[ViewServer] = []
 
     def serve(*paths: Path, **settings: Any) -> str:
