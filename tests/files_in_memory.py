@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
-NEEDED = 4 << 30
+NEEDED = 2 << 30
 """Bytes; a run of the whole suite holds less than a quarter of them at a time."""
 
 
