@@ -34,6 +34,7 @@ OWN = {
         "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
+        "tensors/partial_writes.py": "as tensors/unwritten.py",
         "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
         "tensors/sharding.py": "DTensor and FSDP",
     },

@@ -44,7 +44,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     inside = inside_calls(unwritten, thread, operators)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
-        TorchMemoryTap(unwritten, thread),
+        TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),

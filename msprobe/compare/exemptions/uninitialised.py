@@ -21,7 +21,17 @@ from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
+_PART_WRITERS = frozenset({
+    "__setitem__", "index_put_", "index_copy_", "index_fill_", "masked_fill_", "masked_scatter_", "scatter_",
+})  # fmt: skip
+_VIEWS = frozenset({
+    "__getitem__", "as_strided", "chunk", "diagonal", "expand", "expand_as", "movedim", "narrow", "permute", "select",
+    "split", "split_with_sizes", "squeeze", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold",
+    "unsqueeze", "view", "view_as",
+})  # fmt: skip
+"""Functions that compute nothing: a part of memory has values after them if it had them before, and then says so."""
 _FINGERPRINT = (*STATISTIC_NAMES, "md5", "shape", "dtype")
+_NO_READERS = _PART_WRITERS | _VIEWS
 _Fingerprint = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -38,6 +48,7 @@ class Uninitialised(Exemption):
         without = measured.without_values[called[entry[measured.without_values]]].tolist()
         marked = [row for row in without if differs[row] and _says_so(table, row)]
         readers = {int(entry[row]) for row in without if _is_unwritten(table, row)}
+        readers = {number for number in readers if table.keys[number].stem.rpartition(".")[2] not in _NO_READERS}
         differing = frozenset(np.flatnonzero(differs).tolist())
         return sorted({*marked, *_Unwritten(table, measured.role, differing).rows(readers)})
 
