@@ -40,7 +40,7 @@ class TorchMemoryTap:
             for name in names:
                 if hasattr(owner, name):
                     plan_wrapper(self._patches, owner, name, self._observed)
-        for name in WRITERS.keys() - set(recorded):
+        for name in sorted(WRITERS.keys() - set(recorded)):
             plan_wrapper(self._patches, torch.Tensor, name, functools.partial(self._writing, name))
 
     @contextlib.contextmanager
