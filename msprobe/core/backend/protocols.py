@@ -442,6 +442,14 @@ class InputTap(Protocol):
         ...
 
 
+class MemoryTap(Protocol):
+    """The functions that return memory which nobody has written, or write a part of it. They are not recorded."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Know the memory that the program gets inside the context."""
+        ...
+
+
 # ---- all capabilities of a framework
 
 
@@ -451,6 +459,8 @@ class Backend:
 
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
+        memory: sees the memory that the program gets and writes, where no function is recorded; with functions, ``apis``
+            does.
         operators: is there only where the configuration asks for operators.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
@@ -475,6 +485,7 @@ class Backend:
     graphs: GraphTap | None = None
     apis_in_models: bool = False
     has_risk_levels: bool = True
+    memory: MemoryTap | None = None
     operators: OperatorTap | None = None
     read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None

@@ -44,7 +44,7 @@ def _leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "resize_", left_over(torch.Tensor.resize_))
 
 
-def record(folder: Path, program: Callable[[], Any], **options: Any) -> dict[str, Any]:
+def record(folder: Path, program: Callable[[], Any], model: Any = None, **options: Any) -> dict[str, Any]:
     forget()
     probe = PrecisionDebugger({
         "dump_path": str(folder),
@@ -53,7 +53,7 @@ def record(folder: Path, program: Callable[[], Any], **options: Any) -> dict[str
         "risk_level": "ALL",
         **options,
     })
-    probe.start()
+    probe.start(model)
     program()
     probe.stop()
     probe.step()
@@ -143,6 +143,26 @@ def test_nobody_has_written_it(tmp_path: Path, program: Callable[[], Any]) -> No
     for node in (entry["input_args"][0], *entry["output"][:1]):
         assert (node["Max"], node["Norm"], node["uninitialised"]) == (None, None, True)
         assert node["dtype"] == "torch.float32"
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_modules_are_given_it(tmp_path: Path, level: str) -> None:
+    model = torch.nn.ModuleList([torch.nn.Identity(), torch.nn.Flatten()])
+
+    def program() -> None:
+        model[0](torch.empty(4, 8))
+        rows = torch.empty(4, 8)
+        for i in range(4):
+            rows[i] = 1.0
+            model[1](rows)
+
+    for name in ("first", "second"):
+        data = record(tmp_path / name, program, model, level=level)
+    assert data["Module.0.Identity.forward.0"]["input_args"][0]["uninitialised"]
+    norms = [data[f"Module.1.Flatten.forward.{i}"]["input_args"][0]["Norm"] for i in range(4)]
+    assert norms[:3] == [None] * 3
+    assert norms[3] is not None
+    assert msprobe.compare(tmp_path / "second", tmp_path / "first").verdict == "same"
 
 
 def test_no_file_and_no_checksum(tmp_path: Path) -> None:
