@@ -53,10 +53,11 @@ class TorchMemoryTap:
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         thread, unwritten = self._thread, self._unwritten
+        copies = _copies if original.__name__ == "new" else _never_copies
 
         def made(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if not is_traced() and not thread.busy and not below_distribution():
+            if not is_traced() and not thread.busy and not below_distribution() and not copies(args):
                 with Quiet(thread), torch._C.DisableTorchFunction():
                     unwritten.add(result)
             return result
@@ -72,6 +73,15 @@ class TorchMemoryTap:
 
         copy_signature(writes, original)
         return writes
+
+
+def _copies(args: tuple[Any, ...]) -> bool:
+    """Return whether ``Tensor.new`` with these arguments copies numbers instead of getting memory of some size."""
+    return not all(type(size) in (int, torch.Size) for size in args[1:])
+
+
+def _never_copies(_args: tuple[Any, ...]) -> bool:
+    return False
 
 
 def inside_calls(

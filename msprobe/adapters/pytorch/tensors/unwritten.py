@@ -26,9 +26,9 @@ from msprobe.adapters.pytorch.tensors.partial_writes import LARGEST, WrittenElem
 
 MAKERS: Mapping[Any, tuple[str, ...]] = {
     torch: ("empty", "empty_like", "empty_strided", "empty_permuted"),
-    torch.Tensor: ("new_empty", "new_empty_strided"),
+    torch.Tensor: ("new", "new_empty", "new_empty_strided"),
 }
-"""The functions that return memory which nobody has written, by owner."""
+"""The functions that return memory which nobody has written, by owner; ``new`` does where it is given sizes alone."""
 GROWING = frozenset({"resize_", "resize_as_"})
 """Functions whose result is such memory where the tensor had none before."""
 
