@@ -459,8 +459,7 @@ class Backend:
 
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
-        memory: sees the memory that the program gets and writes, where no function is recorded; with functions, ``apis``
-            does.
+        memory: sees the memory that the program gets and writes where no function is recorded; elsewhere ``apis`` does.
         operators: is there only where the configuration asks for operators.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.

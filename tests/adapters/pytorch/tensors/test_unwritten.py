@@ -39,7 +39,13 @@ def left_over(make: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture(autouse=True)
 def _leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for owner, name in [(torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty"), (torch.Tensor, "new")]:
+    for owner, name in [
+        (torch, "empty"),
+        (torch, "empty_like"),
+        (torch, "empty_strided"),
+        (torch.Tensor, "new_empty"),
+        (torch.Tensor, "new"),
+    ]:
         monkeypatch.setattr(owner, name, left_over(getattr(owner, name)))
     monkeypatch.setattr(torch.Tensor, "resize_", left_over(torch.Tensor.resize_))
 
