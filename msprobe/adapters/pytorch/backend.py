@@ -62,7 +62,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
-        memory=TorchMemoryTap(unwritten, thread, ()),
+        memory=TorchMemoryTap(unwritten, thread, ()).attach,
         operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
         read_arguments=read_arguments,
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,

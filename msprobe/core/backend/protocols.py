@@ -8,9 +8,8 @@
 - A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
 Read ``Backend`` first, the last class of this file: it is the frozen bundle of all capabilities. Above it stand the
-protocols of the capabilities: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels,
-compiled graphs, modules, communication, optimizers and inputs. ``docs/developing/add-a-backend.md`` shows how a
-framework is added.
+protocols: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels, compiled graphs,
+modules, communication, optimizers and inputs. ``docs/developing/add-a-backend.md`` shows how a framework is added.
 """
 
 from __future__ import annotations
@@ -442,14 +441,6 @@ class InputTap(Protocol):
         ...
 
 
-class MemoryTap(Protocol):
-    """The functions that return memory which nobody has written, or write a part of it. They are not recorded."""
-
-    def attach(self) -> AbstractContextManager[None]:
-        """Know the memory that the program gets inside the context."""
-        ...
-
-
 # ---- all capabilities of a framework
 
 
@@ -459,7 +450,7 @@ class Backend:
 
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
-        memory: sees the memory that the program gets and writes where no function is recorded; elsewhere ``apis`` does.
+        memory: returns a context that knows unwritten memory, for the time in which ``apis`` is not attached.
         operators: is there only where the configuration asks for operators.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
@@ -484,7 +475,7 @@ class Backend:
     graphs: GraphTap | None = None
     apis_in_models: bool = False
     has_risk_levels: bool = True
-    memory: MemoryTap | None = None
+    memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None
     read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None
