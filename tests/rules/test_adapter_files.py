@@ -24,7 +24,7 @@ OWN = {
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
-        "taps/memory_tap.py": "MindSpore has no function that returns memory without writing it",
+        "taps/memory_tap.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
@@ -35,7 +35,7 @@ OWN = {
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/partial_writes.py": "as tensors/unwritten.py",
-        "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
+        "tensors/unwritten.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {
