@@ -3,8 +3,9 @@
 Newer dumps say so of each tensor, and have no values for it. In older ones, and for what is computed from such memory:
 the content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
 writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
-a whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse. A wrong shape,
-dtype or argument stays an error.
+a whole (``copy_``, ``fill_``) needs no such proof. A call that writes a part of such memory, or makes a view of a part,
+computes nothing from it: its results are judged as those of any other call. Where both sides agree there is nothing to
+excuse. A wrong shape, dtype or argument stays an error.
 """
 
 from __future__ import annotations
