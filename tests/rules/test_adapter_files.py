@@ -25,7 +25,7 @@ OWN = {
         "perturbation.py": "neighbours of floats are found in their bits, which MindSpore does not show as integers",
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
-        "taps/memory_tap.py": "MindSpore has no function that returns memory without writing it",
+        "taps/memory_tap.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
@@ -35,7 +35,8 @@ OWN = {
         "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
-        "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
+        "tensors/partial_writes.py": "as tensors/unwritten.py",
+        "tensors/unwritten.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {

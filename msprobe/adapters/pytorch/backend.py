@@ -45,7 +45,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     inside = inside_calls(unwritten, thread, operators)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
-        TorchMemoryTap(unwritten, thread),
+        TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
@@ -64,6 +64,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
+        memory=TorchMemoryTap(unwritten, thread, ()).attach,
         operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
         read_arguments=read_arguments,
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,

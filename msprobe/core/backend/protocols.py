@@ -1,8 +1,7 @@
 """What a framework must offer, as small capabilities. They meet these requirements:
 
 - Core works without any framework installed, so a capability is passed in and never imported.
-- The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
-  uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
+- The collector uses some methods thousands of times a step: these take and return plain values and allocate little.
 - Taps are made with the session's ``CurrentObserver``, and report to the observer of the present step, which it holds.
 - A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
@@ -54,10 +53,7 @@ class TensorOps(Protocol[T_contra]):
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:
-        """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
-
-        Both are computed in one pass where the framework can do that.
-        """
+        """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``, in one pass if it can."""
 
     @property
     def outstanding(self) -> bool:
@@ -449,6 +445,7 @@ class Backend:
 
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
+        memory: returns a context that knows unwritten memory, for the time in which ``apis`` is not attached.
         operators: is there only where the configuration asks for operators.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
@@ -474,6 +471,7 @@ class Backend:
     graphs: GraphTap | None = None
     apis_in_models: bool = False
     has_risk_levels: bool = True
+    memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None
     read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from msprobe.core.backend.mindspore_modes import STATIC_TASKS, RuntimeFacts, call_only_problems, mode_problems
 from msprobe.core.config import DumpConfig
+from msprobe.core.config.problems import REMOVED_TASKS
 from msprobe.core.errors import ABSENT, ConfigError, Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 from msprobe.core.tensors.statistics import STATISTICS
@@ -163,7 +164,8 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     name = support.framework
     problems: list[Problem] = []
     if config.task not in support.tasks:
-        problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
+        removed = f"{REMOVED_TASKS[config.task]}; " if config.task in REMOVED_TASKS else ""
+        problems.append(Problem("task", config.task, f"{removed}{name} collects {', '.join(support.tasks)}"))
     else:
         problems += _option_problems(config, support)
         if config.level not in support.levels:

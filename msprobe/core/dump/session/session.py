@@ -409,6 +409,8 @@ def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStac
         taps.enter_context(backend.collectives.attach())
     if plan.apis and backend.apis is not None:
         taps.enter_context(backend.apis.attach())
+    elif backend.memory is not None:
+        taps.enter_context(backend.memory())
     if plan.modules and backend.graphs is not None:
         taps.enter_context(backend.graphs.attach())
     if plan.modules and backend.modules is not None:
