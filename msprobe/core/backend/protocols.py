@@ -53,10 +53,7 @@ class TensorOps(Protocol[T_contra]):
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:
-        """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
-
-        Both are computed in one pass where the framework can do that.
-        """
+        """Return the node of ``describe`` with the checksum of this kind, ``md5``, of one pass where that can be."""
 
     @property
     def outstanding(self) -> bool:
