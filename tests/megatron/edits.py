@@ -6,8 +6,8 @@ the path and the number that it has in the package.
 
 from __future__ import annotations
 
+import ast
 import importlib
-import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,10 +46,16 @@ class Fault:
     def id(self) -> str:
         return f"{self.mode}-{self.name}"
 
-    @property
-    def places(self) -> set[str]:
-        """Return the names of the functions that are right."""
-        return {self.function.rpartition(".")[2].rpartition(":")[2], *filter(None, self.functions.split("|"))}
+    def is_place(self, path: str, line: int, function: str) -> bool:
+        """Return whether a line of a file, in a function of this name, is a right place to name."""
+        if function and function in self.functions.split("|"):
+            return True
+        module, _, name = self.function.partition(":")
+        own = Path(path)
+        if not own.as_posix().endswith(f"{PACKAGE}.{module}".replace(".", "/") + ".py"):
+            return False
+        first, last = _lines(own, name)
+        return first <= line <= last
 
 
 @contextmanager
@@ -63,7 +69,6 @@ def edited(fault: Fault | None, rank: int) -> Iterator[None]:
     function = _function(module, path)
     before = function.__code__
     function.__code__ = _edited_code(fault, Path(str(module.__file__)), before)
-    linecache.checkcache()
     try:
         yield
     finally:
@@ -78,10 +83,20 @@ def _function(module: Any, path: str) -> Any:
     return getattr(found, "__wrapped__", found)
 
 
+def _lines(file: Path, name: str) -> tuple[int, int]:
+    """Return the first and the last line of a function."""
+    found: ast.AST = ast.parse(file.read_text(encoding="utf-8"))
+    for part in name.split("."):
+        nodes = (each for each in ast.walk(found) if isinstance(each, (ast.FunctionDef, ast.ClassDef)))
+        found = next(each for each in nodes if each.name == part)
+    assert isinstance(found, ast.FunctionDef)
+    return found.lineno, found.end_lineno or found.lineno
+
+
 def _edited_code(fault: Fault, file: Path, before: CodeType) -> CodeType:
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     first = before.co_firstlineno - 1
-    last = max(line for _, _, line in before.co_lines() if line is not None)
+    last = max(line for code in (before, *_codes(before)) for _, _, line in code.co_lines() if line is not None)
     found = [number for number in range(first, last) if fault.old in lines[number]]
     assert len(found) == 1, f"{fault.id}: {fault.old!r} is in {len(found)} lines of {fault.function}"
     lines[found[0]] = lines[found[0]].replace(fault.old, fault.new)

@@ -30,15 +30,9 @@ def judge(case: Case, cache: Path) -> Answer:
         return Answer(case.name, case.harmless, summary.verdict, right, right, _said(summary), text)
     path = (first.module or "").rpartition(".")[0] if "." in (first.module or "") else first.module or ""
     module = any(part in path for part in case.fault.module.split("|")) if case.fault.module else False
-    return Answer(
-        case.name, False, summary.verdict, module, _function(first.source) in case.fault.places, _said(summary), text
-    )
-
-
-def _function(source: str) -> str:
-    """Return the name of the function of a frame, without its class."""
-    found = _SOURCE.search(source)
-    return found["function"].rpartition(".")[2] if found else ""
+    found = _SOURCE.search(first.source)
+    place = bool(found) and case.fault.is_place(found["path"], int(found["line"]), found["function"].rpartition(".")[2])
+    return Answer(case.name, False, summary.verdict, module, place, _said(summary), text)
 
 
 def _said(summary: CompareSummary) -> str:

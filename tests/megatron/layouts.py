@@ -24,6 +24,7 @@ class Layout:
         tied: whether the words go in and out through one parameter.
         experts: whether the layers have experts, and positions are rotations.
         dropout: the share of hidden values that is dropped.
+        clip: the norm to which gradients are clipped; 0 for none, so that their scale matters.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Layout:
     tied: bool = False
     experts: bool = False
     dropout: float = 0.0
+    clip: float = 1.0
     cp: int = 1
     vpp: int = 1
 
@@ -47,7 +49,7 @@ class Layout:
     @property
     def model(self) -> tuple[object, ...]:
         """Return what has to be equal for two layouts to compute the same."""
-        return self.tied, self.experts, self.dropout
+        return self.tied, self.experts, self.dropout, self.clip
 
     @property
     def single(self) -> str:
@@ -60,15 +62,16 @@ LAYOUTS = {
     layout.name: layout
     for layout in (
         Layout("single"),
-        Layout("single_micro4", micro=4),
+        Layout("single_unclipped", clip=0.0),
+        Layout("single_micro4", micro=4, clip=0.0),
         Layout("single_tied", tied=True),
         Layout("single_tied_micro4", tied=True, micro=4),
         Layout("single_experts", experts=True),
         Layout("single_dropout", dropout=0.1),
         Layout("tp2", tp=2),
         Layout("tp2_sp", tp=2, sequence=True),
-        Layout("pp2", pp=2, micro=4),
-        Layout("dp2", dp=2),
+        Layout("pp2", pp=2, micro=4, clip=0.0),
+        Layout("dp2", dp=2, clip=0.0),
         Layout("ep2", dp=2, ep=2, experts=True),
         Layout("tp2_tied", tp=2, tied=True),
         Layout("pp2_tied", pp=2, micro=4, tied=True),

@@ -134,7 +134,7 @@ def train(layout: Layout, debugger: Any) -> dict[str, Any]:
     model = DistributedDataParallel(config, DistributedDataParallelConfig(), model)
     config.finalize_model_grads_func = finalize_model_grads
     optimizer = get_megatron_optimizer(
-        OptimizerConfig(optimizer="sgd", lr=0.1, weight_decay=0.0, sgd_momentum=0.9, clip_grad=1.0), [model]
+        OptimizerConfig(optimizer="sgd", lr=0.1, weight_decay=0.0, sgd_momentum=0.9, clip_grad=layout.clip), [model]
     )
     run = get_forward_backward_func()
     means = []
