@@ -37,7 +37,9 @@ def main() -> int:
             module, line = ("ok" if right else "--" for right in (answer.module, answer.line))
             print(f"{mark} {answer.name:44} {answer.verdict:14} module {module} line {line}  {answer.said}", flush=True)
             if not answer.right and case.fault is not None:
-                print(f"      expected {case.fault.module or 'no module'} or {case.fault.function} {case.fault.functions}")
+                print(
+                    f"      expected {case.fault.module or 'no module'} or {case.fault.function} {case.fault.functions}"
+                )
         if options.text:
             print(answer.text)
     print(totals(answers))

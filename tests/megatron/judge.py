@@ -42,4 +42,5 @@ def _said(summary: CompareSummary) -> str:
     found = _SOURCE.search(first.source)
     place = f"{Path(found['path']).name}:{found['line']} {found['function']}" if found else first.source or "no line"
     entry = first.target or f"golden {first.golden}"
-    return f"{first.module} | {place} | step {first.step} rank {first.rank} {entry} {first.slot} {first.kind}: {first.reason}"
+    where = f"step {first.step} rank {first.rank} {entry} {first.slot}"
+    return f"{first.module} | {place} | {where} {first.kind}: {first.reason}"
