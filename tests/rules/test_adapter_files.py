@@ -35,6 +35,7 @@ OWN = {
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
+        "tensors/declared_shards.py": "MindSpore's programs cannot say yet which part of a tensor a rank holds",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {
