@@ -1,4 +1,4 @@
-"""Judge all cases: ``python -m tests.megatron.evaluate CACHE [--only PATTERN] [--wrong] [--text]``.
+"""Judge all cases: ``python -m tests.megatron.evaluate CACHE [--only PATTERN] [--wrong] [--text] [--gaps]``.
 
 What is missing in CACHE is recorded, and the recordings there are used again as long as program, layout and fault are
 the same. After a change of the collection, remove the folder.
@@ -11,10 +11,13 @@ import re
 import sys
 from pathlib import Path
 
-from tests.layouts.evaluate import totals
+from tests.layouts.evaluate import totals, write_gaps
 from tests.megatron.cases import CASES
 from tests.megatron.judge import judge
 from tests.megatron.runs import record_missing
+
+GAPS = Path(__file__).resolve().parent / "known_gaps.json"
+"""Name of each case that is judged wrongly -> why, or what is said instead."""
 
 
 def main() -> int:
@@ -24,6 +27,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="regular expression that the name of a case holds")
     parser.add_argument("--wrong", action="store_true", help="only lines of wrong answers")
     parser.add_argument("--text", action="store_true", help="with what the terminal shows")
+    parser.add_argument("--gaps", action="store_true", help="write known_gaps.json: wrong answers, and what was said")
     options = parser.parse_args()
     cases = [case for case in CASES if re.search(options.only, case.name)]
     cache = options.cache.resolve()
@@ -43,6 +47,8 @@ def main() -> int:
         if options.text:
             print(answer.text)
     print(totals(answers))
+    if options.gaps:
+        write_gaps(answers, GAPS)
     return int(any(not answer.right for answer in answers))
 
 
