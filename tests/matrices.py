@@ -36,6 +36,7 @@ MATRICES: dict[str, str] = {
     "devices": "Trainings, generation, two ranks on other emulated devices are the same; with a fault they are not.",
     "kills": "100 trainings killed at random moments: every file is readable, at most the last 100 ms are missing.",
     "layouts": "One model in 45 parallel layouts, against one another: correct ones are the same, faults are named.",
+    "megatron": "GPTModel of megatron-core on CPU in nine layouts: correct ones are the same, faults are named.",
     "noise": "Programs that never compute the same twice: a further normal run passes, a fault is found at its place.",
     "pages": "What a reader does in the page of the viewer, from the local server and from one file.",
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",

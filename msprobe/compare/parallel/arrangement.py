@@ -13,6 +13,7 @@ from enum import Enum, auto
 from itertools import product
 
 from msprobe.compare.parallel.pieces import Piece, added, joined
+from msprobe.compare.parallel.recorded_parts import common_part
 
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
@@ -142,6 +143,11 @@ def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[
         return
     same_size = all(len({piece.numel for piece in group}) == 1 for group in groups)
     copies = all(group[0].agrees(piece) for group in groups for piece in group[1:])
+    stated = [common_part([piece.raw for piece in group]) if axis <= DATA else None for group in groups]
+    if None not in stated:  # the program says it
+        whole_on_each = all(part.dim is None for part in stated if part is not None)
+        yield (Mode.CUT if not whole_on_each else Mode.COPY if copies else Mode.DRIFTED), 0
+        return
     if copies:
         yield Mode.COPY, 4 if value is Mode.CUT else 0
     yield Mode.CUT, 4 if value is Mode.COPY else 0 if value is Mode.CUT or not copies else 1

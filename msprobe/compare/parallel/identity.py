@@ -255,7 +255,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
 
 def _function(dump: Dump, name: str) -> ApiName | None:
     """Return the parsed name of a forward call of a function outside of modules; None for others."""
-    if not name.endswith(".forward") or parent_of(dump.construct, name) is not None:
+    if not name.endswith(".forward") or not _is_outside(parent_of(dump.construct, name)):
         return None
     body = dump.data[name]
     if body.get("is_recompute") is True:
@@ -265,6 +265,22 @@ def _function(dump: Dump, name: str) -> ApiName | None:
     except NameSyntaxError:
         return None
     return entry if isinstance(entry, ApiName) and entry.prefix != _COLLECTIVE else None
+
+
+def _is_outside(parent: str | None) -> bool:
+    """Return whether calls in a module are outside of those that have an identity: the model itself is recorded inside
+    of a wrapper only."""
+    if parent is None:
+        return True
+    try:
+        entry = parse_entry(parent)
+    except NameSyntaxError:
+        return False
+    if not isinstance(entry, ModuleName):
+        return False
+    first, *rest = entry.path.split(".")
+    inner = rest if rest and first.isdigit() else [first, *rest]  # the number of a chunk of the model
+    return all(part == _LEADING or part in _WRAPPERS for part in inner)
 
 
 def _line(frame: str) -> str:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.leaves import bounded, is_shape
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import SHARD, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff, with_digits
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
-_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh")
+_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh", SHARD)
 
 
 class Interval(NamedTuple):
