@@ -17,7 +17,7 @@ from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of
+from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
@@ -104,6 +104,8 @@ class _DivergenceSearch:
         pair = self._table.entries[entry]
         if entry in self._table.changed:
             return self._changed_recompute(entry)
+        if (description := self._wrong_gradient(entry)) is not None:
+            return description
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
@@ -273,6 +275,19 @@ class _DivergenceSearch:
         if enclosing is None and isinstance(self._comparison.target, MergedDump):
             return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
         return self._result(call, row, enclosing, UNEXPLAINED)
+
+    def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
+        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong after the backward pass."""
+        if (found := update_of(self._comparison.target, self._table.entries[entry].target)) is None:
+            return None
+        number = self._entry_by_name(entry).get(found.entry or "", entry)
+        number = number if self._differing_rows(number) else entry
+        row = self._differing_rows(number)[0]
+        description = self._result(number, row, self._module(number) if not found.stack else None, found.reason)
+        if found.stack:
+            set_place(description, PairSource(of_stack(found.stack), None))
+        self.place_told = True
+        return description
 
     def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from msprobe.compare.parallel.layout import Coordinates
 from msprobe.compare.parallel.pipeline import micro_batches
 from msprobe.compare.records.entries import parent_of
+from msprobe.compare.records.gradient_trails import Stage
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 
@@ -74,6 +75,7 @@ class RankCalls:
         calls: its calls.
         functions: its calls of functions outside of modules.
         micro: the number of micro batches.
+        trails: by parameter (path of its module, own name), the way of its gradient to the optimizer.
     """
 
     place: Coordinates
@@ -81,6 +83,7 @@ class RankCalls:
     calls: list[Call] = field(default_factory=list)
     functions: list[Call] = field(default_factory=list)
     micro: int = 1
+    trails: dict[tuple[str, str], list[Stage]] = field(default_factory=dict)
 
 
 def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int) -> list[RankCalls]:

@@ -7,6 +7,7 @@ other calls, and values of modules decide.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -31,6 +32,7 @@ from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_c
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
+from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
 from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.tied_parameters import tie
@@ -79,6 +81,7 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     target, golden = _side(left), _side(right)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
         return None
+    add_optimizer_gradients((target.ranks, golden.ranks))
     counts = [max(rank.micro for rank in side.ranks) for side in (target, golden)]
     apart = counts[0] == counts[1]
     for side in (target, golden):
@@ -147,13 +150,13 @@ class _Merge:
             self._merge_calls(key, 1.0)
         scale = gradient_scale(*(side.calls for side in sides))
         for key in rest:
-            self._merge_calls(key, scale)
+            self._merge_calls(key, 1.0 if key.function else scale)
         for sums in self.partial_sums:
             sums.mark()
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
-        made[0] = replace(made[0], suspect=suspects.of)
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update)
         notes = [
             f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
@@ -163,11 +166,12 @@ class _Merge:
 
     def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
         """Return the names that identities get in both dumps."""
-        names = {}
+        names, calls = {}, Counter((key.path, key.phase) for key in keys if not key.function)
         for key in keys:
             call = next(iter((self.golden.calls.get(key) or self.target.calls[key]).values()))
             turns = 1 + max(each.turn for each in self._turns(key))
-            names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, key.micro * turns + key.turn))
+            number = calls[key.path, key.phase] if key.function else key.micro * turns + key.turn
+            names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, number))
         return names
 
     def _turns(self, key: Key) -> Iterator[Key]:
@@ -210,8 +214,18 @@ class _Suspects:
         calls = {} if key is None else self.sides[0].calls.get(key, {})
         if key is None or not calls:
             return None
+        if key.function:
+            return None
         outside = OutsideCalls(self.sides[0].ranks, self.sides[1].ranks, apart=self.apart)
         return outside.suspect(key, next(iter(calls.values())))
+
+    def of_update(self, name: str) -> Suspect | None:
+        """Return what makes a gradient wrong that the optimizer gets; None for other entries."""
+        if getattr(self.keys.get(name), "function", "") != AT_OPTIMIZER:
+            return None
+        key, suspect = WrongUpdates(self.sides[0].ranks, self.sides[1].ranks).suspect()
+        entry = next((entry for entry, own in self.keys.items() if own == key), name)
+        return replace(suspect, entry=entry)
 
 
 @dataclass(slots=True)
@@ -268,7 +282,7 @@ class _Walk:
     def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:
         """Return what the pieces of both sides are multiplied with. Gradients of sharded parameters are recorded after
         they were averaged over the ranks, those of others before."""
-        if self.key.phase is not Phase.PARAMETERS_GRAD:
+        if self.key.phase is not Phase.PARAMETERS_GRAD or self.key.function:
             return self.factors
         averaged = [any(_is_placed(node) for node in nodes.values()) for nodes in (own, other)]
         if averaged == [False, False] or not other:
@@ -287,14 +301,14 @@ class _Walk:
 
     def _kind(self, path: _Path) -> Kind:
         if self.key.phase is Phase.PARAMETERS_GRAD:
-            return Kind.GRADIENT_OF_PARAMETER
+            return Kind.PARAMETER if self.key.function else Kind.GRADIENT_OF_PARAMETER
         return Kind.PARAMETER if path and path[0] == "parameters" else Kind.ACTIVATION
 
     def _value(self, path: _Path) -> tuple[Key, _Path] | None:
         """Return the call and the path of the value that a gradient belongs to."""
         if self.key.phase is Phase.FORWARD:
             return None
-        forward = self.key._replace(phase=Phase.FORWARD)
+        forward = self.key._replace(phase=Phase.FORWARD, function="")
         if self.key.phase is Phase.PARAMETERS_GRAD:
             return forward, ("parameters", path[0])
         return forward, ("output" if path[0] == "input" else "input_args", *path[1:])
