@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.unused_collectives import unused_result
+from msprobe.analyze.wrong_gradients import module_with_wrong_gradient
 from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -196,6 +197,9 @@ class _DivergenceSearch:
         rows = self._differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
+        lost = [row for row in rows if self._comparison.judged.kind[row] == RowKind.NOT_UPDATED]
+        if lost:
+            return self._result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
         if self._later_step and moved_with_others(self._table, *self._judged, rows[0]):
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
@@ -274,7 +278,20 @@ class _DivergenceSearch:
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if enclosing is None and isinstance(self._comparison.target, MergedDump):
             return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
-        return self._result(call, row, enclosing, UNEXPLAINED)
+        return self._gradient_after_backward(call, row) or self._result(call, row, enclosing, UNEXPLAINED)
+
+    def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the gradient that is wrong there, where some are and some not."""
+        keys = self._table.keys
+        if keys[entry].parent or keys[entry].phase != "forward" or self._is_module(entry):
+            return None
+        if keys[entry - 1].phase == "forward" and all(key.phase == "forward" for key in keys[:entry]):
+            return None
+        found = module_with_wrong_gradient(self._comparison.target, self._comparison.golden)
+        if found is None:
+            return None
+        note = f"its input differs; before this call the gradient of {found[1]} of {found[0]} became wrong"
+        return self._result(entry, row, module_text(found[0]), note)
 
     def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
         """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong after the backward pass."""

@@ -200,6 +200,10 @@ def compare_dumps(
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
         free_moved(table, measured, cancelled)
+        if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
+            from msprobe.compare.differences.lost_updates import mark_lost_updates  # for several steps only
+
+            mark_lost_updates(table, measured, history.updates)
         contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
         one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:

@@ -86,9 +86,9 @@ class WrongUpdates:
         return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect((), _OF_MODULE)
 
     def _is_wrong_early(self, parameter: _Parameter) -> bool:
-        """Return whether no gradient before the last call on the way agrees with one of the golden run."""
+        """Return whether no gradient before the last call on the way is what that call gets in the golden run."""
         target, golden = (list(_stages(ranks, parameter)) for ranks in (self.target, self.golden))
-        return bool(golden) and not any(_agree(own, other) for own in target for other in golden)
+        return bool(golden) and not any(_agree(own, golden[-1]) for own in target)
 
     def _alone(self) -> Sequence[str]:
         """Return where the first call between backward pass and optimizer is made that only the target makes."""

@@ -42,6 +42,7 @@ _FIXED = {
     RowKind.NON_FINITE: "NaN or infinity where the other run has none or another one",
     RowKind.COPIES_DIFFER: "the ranks hold copies of it that have come apart",
     RowKind.NOT_ADDED: "the ranks hold partial sums of it, and go on with them before they are added",
+    RowKind.NOT_UPDATED: "it is what it was in the step before, while the golden run has updated it",
     RowKind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
     RowKind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
 }
