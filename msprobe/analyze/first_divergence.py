@@ -278,6 +278,8 @@ class _DivergenceSearch:
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if enclosing is None and isinstance(self._comparison.target, MergedDump):
             return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
+        if enclosing is None and self._is_module(call):
+            enclosing = self._module(call)  # nothing recorded is around the module that gets it
         return self._gradient_after_backward(call, row) or self._result(call, row, enclosing, UNEXPLAINED)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:

@@ -32,7 +32,8 @@ class Key(NamedTuple):
     """The identity of a call.
 
     ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch. ``function`` and
-    ``number`` are those of a call of a function: what is called from where, and its number among the calls there.
+    ``number`` are those of a call of a function: what is called from where, and its number among the calls there;
+    ``turn`` is then 1 after the backward passes.
     """
 
     path: str
@@ -247,7 +248,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
         turns = len(own) // rank.micro if not len(own) % rank.micro else 0
         for number, (name, entry) in enumerate(own):
             micro, index = divmod(number, turns) if turns and part is not Part.UPDATE else (0, number)
-            key = Key("", Phase.FORWARD, micro, 0, function, index)
+            key = Key("", Phase.FORWARD, micro, int(part is Part.UPDATE), function, index)
             result.append(Call(key, name, entry.stem, dump.data[name], None, stage, part))
             back = str(replace(entry, phase=Phase.BACKWARD))
             if back in backward:
