@@ -24,6 +24,7 @@ from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.parallel.merged_dump import MergedDump
 from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
@@ -239,7 +240,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
         published = dumps.policy is Policy.REFERENCE
         strategy = strategy_of(dumps.target, dumps.golden, mapping, published=published)
         # Ranks are merged where they are spread: each layout has calls of its own, like another program.
-        different_programs = mapping.spread
+        different_programs = mapping.spread or isinstance(dumps.target, MergedDump)
     else:
         # A strategy that the caller hands in decides alone which leaves are pairs.
         strategy, different_programs, published = mapping, False, False

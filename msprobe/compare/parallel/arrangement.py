@@ -17,8 +17,9 @@ from msprobe.compare.parallel.pieces import Piece, added, joined
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
 Grid = Mapping[Coordinates, Piece]
-TENSOR, CONTEXT, DATA, HOLDER = 0, 1, 2, 4
-"""The axes of tensor, context and data parallelism, and along which the holders of a tied parameter are counted."""
+TENSOR, CONTEXT, DATA, MICRO, HOLDER = 0, 1, 2, 3, 4
+"""The axes of tensor, context and data parallelism and of micro batches, and along which the holders of a tied
+parameter are counted."""
 
 
 class Kind(Enum):
