@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients
-from msprobe.compare.differences.coarsest import NumberFormats
+from msprobe.compare.differences.coarsest import NumberFormats, raise_where_rounded
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -197,6 +197,8 @@ def compare_dumps(
         tensors, metrics = _whole_tensors(dumps, table, extras)
         formats = NumberFormats.of(options.precision, ignore_dtype=options.ignore_dtype)
         facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
+        if isinstance(target, MergedDump) and target.rounded:
+            raise_where_rounded(facts.coarsest, table, target.rounded)
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)

@@ -35,6 +35,7 @@ from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
 from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
 from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
+from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
 from msprobe.core.naming import ModuleName, Phase
@@ -156,7 +157,9 @@ class _Merge:
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update)
+        alike = rounded_alike(self.target.ranks, self.golden.ranks)
+        rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
         notes = [
             f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)

@@ -31,12 +31,14 @@ class MergedDump(Dump):
 
     Attributes:
         suspect: returns for a module call whose input is wrong the call outside of the modules that makes it so.
+        rounded: the calls of modules that round what they multiply to a few bits, on both sides alike.
         update: returns for a gradient that the optimizer gets what makes it wrong after the backward pass; None for
             other entries.
     """
 
     suspect: Callable[[str], Suspect | None] = _nothing
     update: Callable[[str], Suspect | None] = _nothing
+    rounded: frozenset[str] = frozenset()
 
 
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
