@@ -7,8 +7,7 @@ other calls, and values of modules decide.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
@@ -167,13 +166,18 @@ class _Merge:
         ]
         return made[0], made[1], [LEFT_OUT, *notes]
 
-    def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
+    def _names(self, keys: Collection[Key]) -> dict[Key, str]:
         """Return the names that identities get in both dumps."""
-        names, calls = {}, Counter((key.path, key.phase) for key in keys if not key.function)
+        numbers: dict[Key, int] = {}
+        behind: dict[tuple[str, Phase], int] = {}
+        for key in (key for key in keys if not key.function):
+            turns = 1 + max(each.turn for each in self._turns(key))
+            numbers[key] = key.micro * turns + key.turn
+            behind[key.path, key.phase] = max(behind.get((key.path, key.phase), 0), numbers[key] + 1)
+        names = {}
         for key in keys:
             call = next(iter((self.golden.calls.get(key) or self.target.calls[key]).values()))
-            turns = 1 + max(each.turn for each in self._turns(key))
-            number = calls[key.path, key.phase] if key.function else key.micro * turns + key.turn
+            number = numbers.get(key, behind.get((key.path, key.phase), 0))
             names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, number))
         return names
 
