@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.unused_collectives import unused_result
-from msprobe.analyze.wrong_gradients import module_with_wrong_gradient
 from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
+from msprobe.analyze.wrong_gradients import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
@@ -283,7 +283,7 @@ class _DivergenceSearch:
         return self._gradient_after_backward(call, row) or self._result(call, row, enclosing, UNEXPLAINED)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
-        """Describe a call after the backward passes by the gradient that is wrong there, where some are and some not."""
+        """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
         keys = self._table.keys
         if keys[entry].parent or keys[entry].phase != "forward" or self._is_module(entry):
             return None
@@ -296,7 +296,7 @@ class _DivergenceSearch:
         return self._result(entry, row, module_text(found[0]), note)
 
     def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
-        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong after the backward pass."""
+        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
         if (found := update_of(self._comparison.target, self._table.entries[entry].target)) is None:
             return None
         number = self._entry_by_name(entry).get(found.entry or "", entry)

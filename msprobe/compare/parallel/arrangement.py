@@ -73,6 +73,15 @@ def likely(grid: Grid, kind: Kind, value: Modes | None = None) -> Arrangement:
     return min(_arrangements(grid, kind, value), key=lambda each: each.cost)
 
 
+def why_no_whole(grid: Grid, other: Grid) -> str:
+    """Return in words why the pieces of a side make nothing of the size that the other side has."""
+    own, wanted = sum(piece.numel for piece in grid.values()), max(piece.numel for piece in other.values())
+    if len(other) > 1:
+        return f"{len(grid)} pieces of {own} elements, of which the {len(other)} pieces of the other side make no whole"
+    relation = "overlap" if own > wanted else "leave a gap"
+    return f"{len(grid)} pieces have {own} elements, and the other side has {wanted}: they {relation}"
+
+
 def whole(grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION) -> Piece:
     """Return what the pieces make; of copies that have come apart the one that is farthest from ``other``.
 

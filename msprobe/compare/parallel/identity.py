@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.layout import Coordinates
-from msprobe.compare.parallel.pipeline import micro_batches
+from msprobe.compare.parallel.pipeline import micro_batches, numbers_on
 from msprobe.compare.records.entries import parent_of
 from msprobe.compare.records.gradient_trails import Stage
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
@@ -158,15 +158,7 @@ def _layer_offsets(located: Iterable[_Located]) -> dict[tuple[str, int], int]:
     for at in located:
         for path, number in list(_lists(at.path))[:1]:
             numbers.setdefault(path, {}).setdefault(at.stage, set()).add(number)
-    offsets: dict[tuple[str, int], int] = {}
-    for path, stages in numbers.items():
-        if sum(map(len, stages.values())) == len(set().union(*stages.values())):
-            continue
-        start = 0
-        for stage in sorted(stages):
-            offsets[path, stage] = start - min(stages[stage])
-            start += max(stages[stage]) - min(stages[stage]) + 1
-    return offsets
+    return numbers_on(numbers)
 
 
 def _expert_offsets(

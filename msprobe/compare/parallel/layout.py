@@ -136,7 +136,8 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
                 f"{what}: {given!r} is no layout; {name}={sizes[name]} does not divide dp={sizes['dp']}, and ranks "
                 f"that {purpose} are data-parallel ones",
             )
-    return Layout(**sizes)
+    tp, pp, cp, ep, dp, vpp, zero = (sizes.get(name, 1) for name in _SIZES)
+    return Layout(tp, pp, cp, ep, dp, vpp, zero)
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:

@@ -25,6 +25,7 @@ from msprobe.compare.parallel.arrangement import (
     arranged,
     likely,
     whole,
+    why_no_whole,
 )
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
@@ -43,6 +44,7 @@ from msprobe.core.store.record_walk import is_tensor
 
 _Path = tuple[Any, ...]
 _EXPERT = "expert"
+_LISTED = 3
 LEFT_OUT = "ranks are merged by the values of modules; calls of functions are left out, and explain only what is wrong"
 
 
@@ -53,10 +55,12 @@ class Side:
     Attributes:
         ranks: the calls of the ranks.
         calls: by identity, the calls that hold pieces of it.
+        sharing: how many data-parallel ranks share parameters, as the user says; 1 where the records tell.
     """
 
     ranks: list[RankCalls]
     calls: dict[Key, dict[Coordinates, Call]] = field(default_factory=dict)
+    sharing: int = 1
 
     def gather(self, *, apart: bool) -> None:
         """Collect the calls by identity; micro batches are pieces unless they are kept ``apart``."""
@@ -95,7 +99,7 @@ def _side(place: Place) -> Side:
         return Side(rank_calls([load_dump(place)], [RankPlace()], 1))
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
-    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks))
+    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks), sharing=place.sharing)
 
 
 @dataclass(slots=True)
@@ -160,7 +164,7 @@ class _Merge:
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
         made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
         notes = [
-            f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
+            f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
             if places
         ]
@@ -260,18 +264,21 @@ class _Walk:
 
     def _tensor(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
         factors = self._factors(own, other)
-        grid, others = _grid(own, factors[0]), _grid(other, factors[1])
+        kind, sides = self._kind(path), (self.merge.target, self.merge.golden)
+        sharing = [1 if kind is Kind.ACTIVATION else sides[side].sharing for side in (self.side, 1 - self.side)]
+        grid, others = _grid(own, factors[0], sharing[0]), _grid(other, factors[1], sharing[1])
         first = next(iter(own.values()))
         if grid is None:
             return dict(first)
-        kind, value = self._kind(path), self._value(path)
+        value = self._value(path)
         if others is None:
             return whole(grid, likely(grid, kind)).record(None, first["shape"])
         modes = self.merge.modes
         values = [modes.get((side, *value)) if value else None for side in (self.side, 1 - self.side)]
         pair = arranged(grid, others, kind, (values[0], values[1]))
         if pair is None:
-            self.merge.unclear[self.side].append(".".join(map(str, (*self.key, *path))))
+            place = ".".join(map(str, (self.key.path, self.key.phase.value, *path)))
+            self.merge.unclear[self.side].append(f"{place}: {why_no_whole(grid, others)}")
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
         right = whole(others, pair[1], kind=kind)
         left = whole(grid, pair[0], right, kind=kind)
@@ -336,14 +343,15 @@ def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
     return below
 
 
-def _grid(nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
-    """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics."""
+def _grid(nodes: Mapping[Coordinates, Any], factor: float, sharing: int) -> Grid | None:
+    """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics.
+    ``sharing`` is the number of data-parallel ranks that share them where no placement is recorded."""
     grid = {}
     for place, node in nodes.items():
         piece = piece_of(node)
         if piece is None:
             return None
-        grid[_in_mesh(place, node)] = piece.scaled(factor)
+        grid[_in_mesh(place, node, sharing)] = piece.scaled(factor)
     return grid or None
 
 
@@ -356,9 +364,9 @@ def _is_placed(node: Any) -> bool:
     return isinstance(node, dict) and "placements" in node
 
 
-def _in_mesh(place: Coordinates, node: Any) -> Coordinates:
+def _in_mesh(place: Coordinates, node: Any, sharing: int) -> Coordinates:
     """Return the place of a piece: replicas of a sharded tensor hold it as the holders of a tied parameter do."""
-    parts = shards(node)
+    parts = max(shards(node), sharing)
     if parts == 1:
         return place
     replica, shard = divmod(place[DATA], parts)

@@ -15,7 +15,7 @@ from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, arrang
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
 from msprobe.compare.parallel.outside_calls import close
-from msprobe.compare.parallel.pieces import piece_of
+from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.compare.records.gradient_trails import calls_after_backward, gradient_trails
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor
@@ -111,7 +111,7 @@ class WrongUpdates:
     def _maker(self, rank: RankCalls, call: str) -> str:
         """Return the first call on the way of the other arguments that returns what no call of the golden run of its
         kind returns; the call itself without one."""
-        others = {}
+        others: dict[tuple[str, str], list[Mapping[str, object]]] = {}
         for other in self.golden:
             for name in calls_after_backward(other.dump):
                 others.setdefault(_place_of(other, name), []).extend(_results(other, name))
@@ -128,7 +128,6 @@ class WrongUpdates:
                 found = before
         return found
 
-
     def _is_of_all(self, rank: RankCalls, name: str) -> bool:
         """Return whether every rank of the target gets the same result from a call: then it is no share of a sum."""
         own = list(_results(rank, name))
@@ -143,7 +142,7 @@ def _stages(ranks: Sequence[RankCalls], parameter: _Parameter) -> Iterator[Grid]
     holders = [rank for rank in ranks if parameter in rank.trails]
     lengths = {len(rank.trails[parameter]) for rank in holders}
     for stage in range(max(min(lengths, default=0) - 1, 1) if holders else 0):
-        grid = {}
+        grid: dict[Coordinates, Piece] = {}
         for rank in holders:
             stages, at = rank.trails[parameter], rank.place
             piece = piece_of(stages[max(stage - min(lengths) + 1, -len(stages)) - 1].raw)

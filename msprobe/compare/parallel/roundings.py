@@ -63,7 +63,8 @@ def _of_rank(rank: RankCalls) -> Iterator[tuple[str, list[Rounding]]]:
         function = name.split(".", 2)[1]
         if function not in _TIMES and function not in _OVER:
             continue
-        path, given = paths.get(parent_of(rank.dump.construct, name) or ""), body.get("input_args") or ()
+        path = paths.get(parent_of(rank.dump.construct, name) or "")
+        given: list[Any] = body.get("input_args") or []
         if path is None or len(given) != 2 or not all(map(is_tensor, given)) or given[1]["shape"] not in ([], [1]):
             continue
         scale, kind = given[1].get(LARGEST.name), str(given[0]["shape"])

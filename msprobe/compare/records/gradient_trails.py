@@ -54,7 +54,7 @@ def gradient_trails(dump: Dump) -> dict[Parameter, list[Stage]]:
     calls = [_optimizer_call(dump.data[name], name) for name in dump.data if _of_optimizer(dump, name)]
     if not calls:
         return {}
-    gradients = {parameter: raw for parameter, raw in _gradients(dict(_parameters(dump)), calls)}
+    gradients = dict(_gradients(dict(_parameters(dump)), calls))
     makers = _Makers(dump)
     return {parameter: _trail(raw, makers) for parameter, raw in gradients.items()}
 
@@ -67,8 +67,8 @@ def _parameters(dump: Dump) -> Iterator[tuple[Parameter, Raw]]:
     """Yield each trained parameter once, in the order of the calls of modules."""
     seen = set()
     for name, body in dump.data.items():
-        own = body.get("parameters") if isinstance(body, dict) and is_module_name(name) else None
-        for parameter, raw in own.items() if isinstance(own, dict) else ():
+        own = body.get("parameters") if is_module_name(name) else None
+        for parameter, raw in (own or {}).items():
             known = (name.rpartition(_FORWARD)[0], parameter)
             if known not in seen and is_tensor(raw) and raw.get("requires_grad") is not False:
                 seen.add(known)
@@ -103,11 +103,18 @@ class _Changes(NamedTuple):
 
 
 def _gradients(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall]) -> Iterator[tuple[Parameter, Raw]]:
-    """Yield each parameter with the tensor of its shape that the calls on it read first, and never write."""
-    changes = _changes(parameters, calls)
+    """Yield each parameter with the tensor of its shape that the calls on it read first, and never write.
+
+    A parameter of zeros cannot be told from the state of another one. It is left out, and so are those of its shape
+    where the calls on one parameter follow those on the other: what it gets may be among them.
+    """
+    zeros = {str(raw["shape"]) for raw in parameters.values() if _is_zero(raw)}
+    changes = _changes({name: raw for name, raw in parameters.items() if not _is_zero(raw)}, calls)
     ends = sorted({change.last for change in changes.values()})
     begin = {end: before + 1 for end, before in zip(ends, [-1, *ends], strict=False)}
     for parameter, (lane, last) in changes.items():
+        if lane is None and str(parameters[parameter]["shape"]) in zeros:
+            continue
         own = [
             argument
             for call in calls[begin[last] : last + 1]
@@ -118,6 +125,10 @@ def _gradients(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall])
         read = next((argument.raw for argument in own if _fingerprint(argument.raw) not in written), None)
         if read is not None:
             yield parameter, read
+
+
+def _is_zero(raw: Raw) -> bool:
+    return not raw.get(LARGEST.name) and not raw.get(SMALLEST.name)
 
 
 def _changes(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall]) -> dict[Parameter, _Changes]:
@@ -179,7 +190,8 @@ def _trail(raw: Raw, makers: _Makers) -> list[Stage]:
     while len(stages) < _LONGEST:
         found = makers.before(raw, position)
         stages.insert(0, Stage(raw, found and found[1]))
-        before = next((each for each in makers.given(found[1]) if each["shape"] == raw["shape"]), None) if found else None
+        given = makers.given(found[1]) if found else ()
+        before = next((each for each in given if each["shape"] == raw["shape"]), None)
         if found is None or before is None:
             break
         raw, position = before, found[0]
