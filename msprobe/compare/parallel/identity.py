@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msprobe.compare.parallel.layout import Coordinates
 from msprobe.compare.parallel.pipeline import micro_batches, numbers_on
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.gradient_trails import Stage
+from msprobe.compare.records.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 
@@ -221,7 +221,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
     several ranks; so those that make several calls there are left out.
     """
     dump, stage = rank.dump, max((call.stage for call in rank.calls), default=0)
-    last = max((position for position, name in enumerate(dump.data) if name.endswith(".backward")), default=0)
+    last = last_backward(dump)
     found: dict[tuple[str, Part], list[tuple[str, ApiName]]] = {}
     for position, name in enumerate(dump.data):
         entry = _function(dump, name)

@@ -175,13 +175,17 @@ class _Makers:
 
 def calls_after_backward(dump: Dump) -> list[str]:
     """Return the names of the calls between the last backward call and the optimizer."""
-    names = list(dump.data)
-    last = max((position for position, name in enumerate(names) if name.endswith(_BACKWARD)), default=len(names))
     return [
         name
-        for name in names[last + 1 :]
+        for name in list(dump.data)[last_backward(dump) + 1 :]
         if name.endswith(_FORWARD) and parent_of(dump.construct, name) in (None, "") and not is_module_name(name)
     ]
+
+
+def last_backward(dump: Dump) -> int:
+    """Return the position of the last call of a backward pass; the number of calls where there is none."""
+    positions = (position for position, name in enumerate(dump.data) if _BACKWARD in name)
+    return max(positions, default=len(dump.data))
 
 
 def _trail(raw: Raw, makers: _Makers) -> list[Stage]:
