@@ -32,32 +32,45 @@ _OF_MODULE = _BEFORE + "those of other parameters are right before they are clip
 
 
 def add_optimizer_gradients(sides: _Sides) -> None:
-    """Add the gradients that optimizers get to the calls of the ranks, where both sides show them."""
-    found = [[_of_rank(rank) for rank in ranks] for ranks in sides]
-    if all(any(own) for own in found):
-        for ranks, calls in zip(sides, found, strict=True):
-            for rank, own in zip(ranks, calls, strict=True):
-                rank.calls.extend(own)
+    """Add the gradients that optimizers get to the calls of the ranks, of those parameters of which every rank of both
+    sides that has one shows it. Optimizers that share parameters in another way show them of none."""
+    for ranks in sides:
+        for rank in ranks:
+            names = {call.name: call.key.path for call in rank.calls}
+            trails = gradient_trails(rank.dump).items()
+            rank.trails = {(names[name], own): stages for (name, own), stages in trails if name in names}
+    known = [_shown_by_all(ranks) for ranks in sides]
+    for rank in (rank for ranks in sides for rank in ranks):
+        rank.trails = {name: stages for name, stages in rank.trails.items() if all(name in own for own in known)}
+        rank.calls.extend(_calls(rank))
 
 
-def _of_rank(rank: RankCalls) -> list[Call]:
-    calls = {call.name: call for call in rank.calls}
+def _shown_by_all(ranks: Sequence[RankCalls]) -> set[_Parameter]:
+    """Return the parameters of which every rank that has one shows what the optimizer gets."""
+    parameters: set[_Parameter] = {parameter for rank in ranks for parameter in rank.trails}
+    for rank in ranks:
+        own = {(call.key.path, name) for call in rank.calls for name in call.body.get("parameters") or ()}
+        parameters -= own - rank.trails.keys()
+    return parameters
+
+
+def _calls(rank: RankCalls) -> list[Call]:
+    """Return the gradients that the optimizer of a rank gets as calls, one for each module."""
+    modules = {call.key.path: call for call in reversed(rank.calls) if call.part is Part.FORWARD}
     bodies: dict[str, dict[str, object]] = {}
-    for (name, parameter), stages in gradient_trails(rank.dump).items():
-        if name in calls:
-            rank.trails[calls[name].key.path, parameter] = stages
-            bodies.setdefault(name, {})[parameter] = stages[-1].raw
+    for (path, parameter), stages in rank.trails.items():
+        bodies.setdefault(path, {})[parameter] = stages[-1].raw
     return [
         Call(
-            Key(calls[name].key.path, Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER),
-            f"{name}:{AT_OPTIMIZER}",
-            calls[name].cls,
+            Key(path, Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER),
+            f"{modules[path].name}:{AT_OPTIMIZER}",
+            modules[path].cls,
             body,
             None,
-            calls[name].stage,
+            modules[path].stage,
             Part.UPDATE,
         )
-        for name, body in bodies.items()
+        for path, body in bodies.items()
     ]
 
 

@@ -91,8 +91,6 @@ def _add_gradients(calls: Calls, copy: _Parameter, original: _Parameter) -> None
             del calls[key][place]
             if not calls[key]:
                 del calls[key]
-        if key.function:  # after the ranks added it up
-            continue
         own = key._replace(path=original[0])
         holder = (*place[:HOLDER], 1, *place[HOLDER + 1 :])
         calls.setdefault(own, {})[holder] = replace(call, key=own, body={original[1]: gradient})
