@@ -8,14 +8,12 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.wrong_gradients import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
@@ -28,12 +26,13 @@ from msprobe.compare.records.call_source import (
     source_of_pair,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair
+from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
+from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
-from msprobe.compare.rows.explanations import Reasons
+from msprobe.compare.rows.explanations import Reasons, add_figures
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import is_module_name
@@ -240,7 +239,7 @@ class _DivergenceSearch:
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
         text = f"{found.text}; then {slot}{self._name(entry)}: {self._reason(found.row)}"
         description = self._build(found.entry, None, "value", text, self._module(found.entry))
-        _add_figures(description, self._comparison, found.row)
+        add_figures(description, self._comparison, found.row)
         return description
 
     def _exchanged(self, entry: int) -> FirstDivergence | None:
@@ -284,16 +283,9 @@ class _DivergenceSearch:
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
-        keys = self._table.keys
-        if keys[entry].parent or keys[entry].phase != "forward" or self._is_module(entry):
-            return None
-        if keys[entry - 1].phase == "forward" and all(key.phase == "forward" for key in keys[:entry]):
-            return None
-        found = module_with_wrong_gradient(self._comparison.target, self._comparison.golden)
-        if found is None:
-            return None
-        note = f"its input differs; before this call the gradient of {found[1]} of {found[0]} became wrong"
-        return self._result(entry, row, module_text(found[0]), note)
+        found = module_with_wrong_gradient(self._comparison.target, self._comparison.golden, self._name(entry))
+        note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
+        return None if found is None else self._result(entry, row, module_text(found[0]), note.format(found))
 
     def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
         """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
@@ -376,7 +368,7 @@ class _DivergenceSearch:
         description = self._build(origin.entry, None, kind, text, module, EntryPair(target, golden))
         if module is not None and in_backward and leaf is not None and self._module(origin.entry) is None:
             description.slot = slot_of(leaf)
-        _add_figures(description, self._comparison, origin.row)
+        add_figures(description, self._comparison, origin.row)
         return description
 
     def _missing(self, entry: int) -> FirstDivergence:
@@ -425,25 +417,10 @@ class _DivergenceSearch:
         return entry, self._module(entry)
 
     def _where_gradient_ends(self, entry: int) -> str | None:
-        """Return the innermost module around a missing gradient that has a gradient itself, or whose result requires
-        none."""
-        enclosing = list(self._ancestors(entry))
-        if self._is_module(entry):
-            enclosing.insert(0, in_phase(self._name(entry), "backward"))
-        numbers = self._entry_by_name(entry)
-        for name in enclosing:
-            number = numbers.get(name)
-            if number is None or not self._is_one_sided(number) or not self._requires_gradient(number):
-                return module_text(name)
-        return None
-
-    def _requires_gradient(self, backward: int) -> bool:
-        forward = self._entry_by_name(backward).get(in_phase(self._name(backward), "forward"))
-        if forward is None:
-            return True
-        rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
-        outputs = [leaf.raw for leaf in self._table.target[rows] if leaf is not None and leaf.slot == "output"]
-        return any(isinstance(raw, dict) and raw.get("requires_grad") for raw in outputs)
+        """Return the innermost module around a missing gradient that has a gradient itself, or needs none."""
+        own = [in_phase(self._name(entry), "backward")] if self._is_module(entry) else []
+        name = where_gradient_ends(self._table, [*own, *self._ancestors(entry)], self._entry_by_name(entry))
+        return None if name is None else module_text(name)
 
     # Names and modules
 
@@ -486,7 +463,7 @@ class _DivergenceSearch:
         note += f"; {together.name} taken together" if together is not None else ""
         text = f"{slot or 'value'}: {self._reason(row)}; {note}"
         description = self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
-        _add_figures(description, self._comparison, row)
+        add_figures(description, self._comparison, row)
         return description
 
     def _reason(self, row: int) -> str:
@@ -519,16 +496,3 @@ class _DivergenceSearch:
         )
         set_place(description, source_of_pair(pair, self._comparison.target, self._comparison.golden))
         return description
-
-
-def _add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:
-    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
-    judged = comparison.judged
-    times = float(judged.times[row])
-    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
-        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
-    difference = comparison.tensors[row] if comparison.tensors is not None else None
-    elements = difference.elements if difference is not None else None
-    if elements is not None and elements.first is not None and elements.worst is not None:
-        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
-        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)

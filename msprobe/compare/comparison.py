@@ -204,7 +204,7 @@ def compare_dumps(
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
         free_moved(table, measured, cancelled)
         if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
-            from msprobe.compare.differences.lost_updates import mark_lost_updates  # for several steps only
+            from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
 
             mark_lost_updates(table, measured, history.updates)
         contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)

@@ -9,11 +9,12 @@ values: the call outside of modules that returned it, and what that call was giv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
 from msprobe.compare.records.in_place_updates import works_in_place
+from msprobe.compare.records.likeness import distance
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
@@ -24,8 +25,8 @@ Parameter = tuple[str, str]
 """The name of a forward call of a module, and the name of its parameter."""
 _Fingerprint = tuple[Any, ...]
 _FORWARD, _BACKWARD = ".forward", ".backward"
-_LONGEST = 8
-"""Calls that are followed back from the optimizer."""
+_LONGEST, _SAME = 8, 1e-3
+"""Calls that are followed back from the optimizer, and how far two gradients may be apart that are one."""
 
 
 class Stage(NamedTuple):
@@ -209,3 +210,21 @@ def _fingerprint(raw: Raw) -> _Fingerprint:
 def _extremes(raw: Raw) -> _Fingerprint:
     """Return what recognises a parameter also in its copy of another dtype: other statistics are rounded to that."""
     return str(raw["shape"]), raw.get(LARGEST.name), raw.get(SMALLEST.name)
+
+
+def module_with_wrong_gradient(target: Dump, golden: Dump, call: str) -> tuple[str, str] | None:
+    """Return the forward call of the first module whose gradient is wrong at a call between backward pass and
+    optimizer, and the name of the parameter; None for another call, and where no gradient is wrong, or all are."""
+    if call not in calls_after_backward(target):
+        return None
+    ours, theirs = gradient_trails(target), gradient_trails(golden)
+    both = [parameter for parameter in ours if parameter in theirs]
+    wrong = [parameter for parameter in both if _is_wrong(ours[parameter], theirs[parameter])]
+    return wrong[0] if wrong and len(wrong) < len(both) else None
+
+
+def _is_wrong(target: Sequence[Stage], golden: Sequence[Stage]) -> bool:
+    last = golden[-2:][0].raw
+    return not any(
+        stage.raw["shape"] == last["shape"] and distance(stage.raw, last) <= _SAME for stage in target[:-1] or target
+    )

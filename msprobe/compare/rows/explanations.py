@@ -25,6 +25,8 @@ from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
 if TYPE_CHECKING:
+    from msprobe.compare.comparison import Comparison
+    from msprobe.compare.rows.summary import FirstDivergence
     from msprobe.numerics.metrics.elements import ElementDifference
 
 _SHOWN = 60
@@ -109,6 +111,19 @@ class Reasons:
         """Return the sentences of many rows of the kind ``VALUE``; ``rows`` are their numbers."""
         at = rows - self._first
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
+
+
+def add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:
+    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
+    judged = comparison.judged
+    times = float(judged.times[row])
+    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
+        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
+    difference = comparison.tensors[row] if comparison.tensors is not None else None
+    elements = difference.elements if difference is not None else None
+    if elements is not None and elements.first is not None and elements.worst is not None:
+        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
+        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)
 
 
 def _of_value(worst: float, part: int, times: float, tolerance: float, tail: str) -> str:
