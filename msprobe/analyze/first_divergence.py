@@ -239,7 +239,7 @@ class _DivergenceSearch:
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
         text = f"{found.text}; then {slot}{self._name(entry)}: {self._reason(found.row)}"
         description = self._build(found.entry, None, "value", text, self._module(found.entry))
-        add_figures(description, self._comparison, found.row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, found.row)
         return description
 
     def _exchanged(self, entry: int) -> FirstDivergence | None:
@@ -368,7 +368,7 @@ class _DivergenceSearch:
         description = self._build(origin.entry, None, kind, text, module, EntryPair(target, golden))
         if module is not None and in_backward and leaf is not None and self._module(origin.entry) is None:
             description.slot = slot_of(leaf)
-        add_figures(description, self._comparison, origin.row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, origin.row)
         return description
 
     def _missing(self, entry: int) -> FirstDivergence:
@@ -463,7 +463,7 @@ class _DivergenceSearch:
         note += f"; {together.name} taken together" if together is not None else ""
         text = f"{slot or 'value'}: {self._reason(row)}; {note}"
         description = self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
-        add_figures(description, self._comparison, row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, row)
         return description
 
     def _reason(self, row: int) -> str:

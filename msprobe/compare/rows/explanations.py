@@ -25,7 +25,6 @@ from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
 if TYPE_CHECKING:
-    from msprobe.compare.comparison import Comparison
     from msprobe.compare.rows.summary import FirstDivergence
     from msprobe.numerics.metrics.elements import ElementDifference
 
@@ -113,13 +112,12 @@ class Reasons:
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
 
 
-def add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:
+def add_figures(description: FirstDivergence, judged: Judged, tensors: Tensors, row: int) -> None:
     """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
-    judged = comparison.judged
     times = float(judged.times[row])
     if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
         description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
-    difference = comparison.tensors[row] if comparison.tensors is not None else None
+    difference = tensors[row] if tensors is not None else None
     elements = difference.elements if difference is not None else None
     if elements is not None and elements.first is not None and elements.worst is not None:
         description.first_index, description.worst_index = list(elements.first), list(elements.worst)
