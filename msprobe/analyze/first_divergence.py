@@ -8,7 +8,6 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +16,7 @@ from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of
+from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
@@ -27,12 +26,13 @@ from msprobe.compare.records.call_source import (
     source_of_pair,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair
+from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
+from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
-from msprobe.compare.rows.explanations import Reasons
+from msprobe.compare.rows.explanations import Reasons, add_figures
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import is_module_name
@@ -104,6 +104,8 @@ class _DivergenceSearch:
         pair = self._table.entries[entry]
         if entry in self._table.changed:
             return self._changed_recompute(entry)
+        if (description := self._wrong_gradient(entry)) is not None:
+            return description
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
@@ -194,6 +196,9 @@ class _DivergenceSearch:
         rows = self._differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
+        lost = [row for row in rows if self._comparison.judged.kind[row] == RowKind.NOT_UPDATED]
+        if lost:
+            return self._result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
         if self._later_step and moved_with_others(self._table, *self._judged, rows[0]):
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
@@ -234,7 +239,7 @@ class _DivergenceSearch:
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
         text = f"{found.text}; then {slot}{self._name(entry)}: {self._reason(found.row)}"
         description = self._build(found.entry, None, "value", text, self._module(found.entry))
-        _add_figures(description, self._comparison, found.row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, found.row)
         return description
 
     def _exchanged(self, entry: int) -> FirstDivergence | None:
@@ -272,7 +277,28 @@ class _DivergenceSearch:
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if enclosing is None and isinstance(self._comparison.target, MergedDump):
             return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
-        return self._result(call, row, enclosing, UNEXPLAINED)
+        if enclosing is None and self._is_module(call):
+            enclosing = self._module(call)  # nothing recorded is around the module that gets it
+        return self._gradient_after_backward(call, row) or self._result(call, row, enclosing, UNEXPLAINED)
+
+    def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
+        found = module_with_wrong_gradient(self._comparison.target, self._comparison.golden, self._name(entry))
+        note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
+        return None if found is None else self._result(entry, row, module_text(found[0]), note.format(found))
+
+    def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
+        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
+        if (found := update_of(self._comparison.target, self._table.entries[entry].target)) is None:
+            return None
+        number = self._entry_by_name(entry).get(found.entry or "", entry)
+        number = number if self._differing_rows(number) else entry
+        row = self._differing_rows(number)[0]
+        description = self._result(number, row, self._module(number) if not found.stack else None, found.reason)
+        if found.stack:
+            set_place(description, PairSource(of_stack(found.stack), None))
+        self.place_told = True
+        return description
 
     def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
@@ -342,7 +368,7 @@ class _DivergenceSearch:
         description = self._build(origin.entry, None, kind, text, module, EntryPair(target, golden))
         if module is not None and in_backward and leaf is not None and self._module(origin.entry) is None:
             description.slot = slot_of(leaf)
-        _add_figures(description, self._comparison, origin.row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, origin.row)
         return description
 
     def _missing(self, entry: int) -> FirstDivergence:
@@ -391,25 +417,10 @@ class _DivergenceSearch:
         return entry, self._module(entry)
 
     def _where_gradient_ends(self, entry: int) -> str | None:
-        """Return the innermost module around a missing gradient that has a gradient itself, or whose result requires
-        none."""
-        enclosing = list(self._ancestors(entry))
-        if self._is_module(entry):
-            enclosing.insert(0, in_phase(self._name(entry), "backward"))
-        numbers = self._entry_by_name(entry)
-        for name in enclosing:
-            number = numbers.get(name)
-            if number is None or not self._is_one_sided(number) or not self._requires_gradient(number):
-                return module_text(name)
-        return None
-
-    def _requires_gradient(self, backward: int) -> bool:
-        forward = self._entry_by_name(backward).get(in_phase(self._name(backward), "forward"))
-        if forward is None:
-            return True
-        rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
-        outputs = [leaf.raw for leaf in self._table.target[rows] if leaf is not None and leaf.slot == "output"]
-        return any(isinstance(raw, dict) and raw.get("requires_grad") for raw in outputs)
+        """Return the innermost module around a missing gradient that has a gradient itself, or needs none."""
+        own = [in_phase(self._name(entry), "backward")] if self._is_module(entry) else []
+        name = where_gradient_ends(self._table, [*own, *self._ancestors(entry)], self._entry_by_name(entry))
+        return None if name is None else module_text(name)
 
     # Names and modules
 
@@ -452,7 +463,7 @@ class _DivergenceSearch:
         note += f"; {together.name} taken together" if together is not None else ""
         text = f"{slot or 'value'}: {self._reason(row)}; {note}"
         description = self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
-        _add_figures(description, self._comparison, row)
+        add_figures(description, self._comparison.judged, self._comparison.tensors, row)
         return description
 
     def _reason(self, row: int) -> str:
@@ -485,16 +496,3 @@ class _DivergenceSearch:
         )
         set_place(description, source_of_pair(pair, self._comparison.target, self._comparison.golden))
         return description
-
-
-def _add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:
-    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
-    judged = comparison.judged
-    times = float(judged.times[row])
-    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
-        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
-    difference = comparison.tensors[row] if comparison.tensors is not None else None
-    elements = difference.elements if difference is not None else None
-    if elements is not None and elements.first is not None and elements.worst is not None:
-        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
-        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)

@@ -41,6 +41,7 @@ from msprobe.compare.records.optimizer_steps import (
     optimizer_steps,
     other_settings,
     paired_steps,
+    update_statement,
 )
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.summary import FirstDivergence, set_place
@@ -98,7 +99,8 @@ def explain_by_causes(
         description.reason = f"{cause.text}; {description.reason}"
         return _source(cause.stacks)
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
-        return _source(_last_steps(*_earlier(comparison).optimizers))
+        target, golden = _last_steps(*_earlier(comparison).optimizers)
+        return _source((update_statement(target, comparison.target), update_statement(golden, comparison.golden)))
     return None
 
 

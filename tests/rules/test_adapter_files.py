@@ -37,7 +37,6 @@ OWN = {
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/partial_writes.py": "as tensors/unwritten.py",
         "tensors/unwritten.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
-        "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
         "tensors/declared_shards.py": "MindSpore's programs cannot say yet which part of a tensor a rank holds",
         "tensors/sharding.py": "DTensor and FSDP",
     },

@@ -18,8 +18,9 @@ from msprobe.compare.parallel.recorded_parts import common_part
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
 Grid = Mapping[Coordinates, Piece]
-TENSOR, CONTEXT, DATA, HOLDER = 0, 1, 2, 4
-"""The axes of tensor, context and data parallelism, and along which the holders of a tied parameter are counted."""
+TENSOR, CONTEXT, DATA, MICRO, HOLDER = 0, 1, 2, 3, 4
+"""The axes of tensor, context and data parallelism and of micro batches, and along which the holders of a tied
+parameter are counted."""
 
 
 class Kind(Enum):
@@ -71,6 +72,15 @@ def arranged(
 def likely(grid: Grid, kind: Kind, value: Modes | None = None) -> Arrangement:
     """Return the arrangement that the values of one side alone suggest."""
     return min(_arrangements(grid, kind, value), key=lambda each: each.cost)
+
+
+def why_no_whole(grid: Grid, other: Grid) -> str:
+    """Return in words why the pieces of a side make nothing of the size that the other side has."""
+    own, wanted = sum(piece.numel for piece in grid.values()), max(piece.numel for piece in other.values())
+    if len(other) > 1:
+        return f"{len(grid)} pieces of {own} elements, of which the {len(other)} pieces of the other side make no whole"
+    relation = "overlap" if own > wanted else "leave a gap"
+    return f"{len(grid)} pieces have {own} elements, and the other side has {wanted}: they {relation}"
 
 
 def whole(grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION) -> Piece:

@@ -176,13 +176,14 @@ def _state(target: Grid, golden: Grid) -> _State:
     if pair is None:
         return _State.UNKNOWN
     own, other = (whole(grid, arrangement) for grid, arrangement in zip((target, golden), pair, strict=True))
-    if _close(own, other):
+    if close(own, other):
         return _State.AGREES
     summed = any(Mode.SUM in arrangement.modes for arrangement in pair)
     return _State.UNKNOWN if summed else _State.DIFFERS
 
 
-def _close(own: Piece, other: Piece) -> bool:
+def close(own: Piece, other: Piece) -> bool:
+    """Return whether two tensors agree so far that no wrong call lies between them."""
     size = max(other.norm.high if other.norm else abs(other.largest.high), 1e-30)
     pairs = [(own.mean, other.mean)]
     if own.norm and other.norm:

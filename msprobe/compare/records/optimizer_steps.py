@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
-from msprobe.compare.records.source_lines import source_line
+from msprobe.compare.records.source_lines import frame_of, source_line
 from msprobe.core.store.reader import Dump
 
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
@@ -150,6 +150,18 @@ def gradient_calls(dump: Dump) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name (``backward`` or ``zero_grad``) and the stack of each call that computes or clears gradients."""
     for item in _items(dump, "gradient_calls"):
         yield str(item.get("call")), _frames(item)
+
+
+def update_statement(step: tuple[str, ...], dump: Dump) -> tuple[str, ...]:
+    """Return the stack of the step of an optimizer from the function on that computes gradients too, which calls what
+    makes the whole update: other functions in between may clip, share and write back. Without one the stack stays."""
+    for _, stack in gradient_calls(dump):
+        functions = {(frame.path, frame.function) for frame in map(frame_of, stack) if not frame.is_library}
+        for number, text in enumerate(step):
+            frame = frame_of(text)
+            if (frame.path, frame.function) in functions:
+                return step[number:]
+    return step
 
 
 def _items(dump: Dump, key: str) -> list[Mapping[str, Any]]:

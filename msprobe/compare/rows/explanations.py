@@ -25,6 +25,7 @@ from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
 if TYPE_CHECKING:
+    from msprobe.compare.rows.summary import FirstDivergence
     from msprobe.numerics.metrics.elements import ElementDifference
 
 _SHOWN = 60
@@ -42,6 +43,7 @@ _FIXED = {
     RowKind.NON_FINITE: "NaN or infinity where the other run has none or another one",
     RowKind.COPIES_DIFFER: "the ranks hold copies of it that have come apart",
     RowKind.NOT_ADDED: "the ranks hold partial sums of it, and go on with them before they are added",
+    RowKind.NOT_UPDATED: "it is what it was in the step before, while the golden run has updated it",
     RowKind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
     RowKind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
 }
@@ -108,6 +110,18 @@ class Reasons:
         """Return the sentences of many rows of the kind ``VALUE``; ``rows`` are their numbers."""
         at = rows - self._first
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
+
+
+def add_figures(description: FirstDivergence, judged: Judged, tensors: Tensors, row: int) -> None:
+    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
+    times = float(judged.times[row])
+    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
+        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
+    difference = tensors[row] if tensors is not None else None
+    elements = difference.elements if difference is not None else None
+    if elements is not None and elements.first is not None and elements.worst is not None:
+        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
+        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)
 
 
 def _of_value(worst: float, part: int, times: float, tolerance: float, tail: str) -> str:
