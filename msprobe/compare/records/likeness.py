@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import (
     LARGEST,
@@ -126,3 +126,9 @@ def may_be_part(shape: Any, whole: Any) -> bool:
 def _roundoff(raw: Raw) -> float:
     dtype = find_dtype(str(raw.get("dtype")))
     return _ROUNDINGS * dtype.unit_roundoff if dtype is not None else 0.0
+
+
+def is_boolean(raw: Raw) -> bool:
+    """Return whether a tensor holds truth values."""
+    dtype = find_dtype(str(raw.get("dtype", "")))
+    return dtype is not None and dtype.kind is DtypeKind.BOOL

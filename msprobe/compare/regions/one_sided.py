@@ -94,8 +94,10 @@ class OneSidedCalls:
         excused = self._rules.apply(measured, judged, again)
         for rows in map(self.table.rows_of, excused.entries):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        masks = excused.differences.masks
         if not self.alone:
-            return replace(self.table, harmless=excused.entries) if excused.entries else self.table
+            changed = excused.entries or masks
+            return replace(self.table, harmless=excused.entries, masks=masks) if changed else self.table
         consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
         origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)
@@ -104,7 +106,7 @@ class OneSidedCalls:
             absence = None if is_origin else self._absence(number, excused)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries)
+        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries, masks=masks)
 
     @cached_property
     def _rules(self) -> ConsequenceRules:

@@ -123,7 +123,8 @@ class LeafTable:
     of its own.
 
     What the verdicts add: ``origin`` says where the first difference arises, if in calls of one side alone;
-    ``harmless`` are the entries of both sides that differ without consequence.
+    ``harmless`` are the entries of both sides that differ without consequence, ``masks`` the rows of masks that a
+    module gets in another form.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -159,6 +160,7 @@ class LeafTable:
     updated: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None
     harmless: frozenset[int] = frozenset()
+    masks: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None
 
     @cached_property

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.analyze.product_precision import rounded_products
+from msprobe.analyze.causes.product_precision import rounded_products
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import (
     NO_UPDATES,
