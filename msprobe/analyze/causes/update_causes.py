@@ -36,6 +36,7 @@ from msprobe.compare.records.call_source import CallSource, PairSource, call_sou
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
     OptimizerStep,
+    OtherCount,
     gradient_calls,
     number_of_steps,
     optimizer_steps,
@@ -422,9 +423,9 @@ def unshown_setting(comparison: Comparison) -> FirstDivergence | None:
         rank=place.number if place.kind == "rank" else None,
         target=OPTIMIZER,
         golden=OPTIMIZER,
-        slot=found.name,
+        slot="steps" if isinstance(found, OtherCount) else found.name,
         kind="argument",
-        reason=f"{setting_text(*found)}; {_UNSHOWN}",
+        reason=f"{_count_text(found) if isinstance(found, OtherCount) else setting_text(*found)}; {_UNSHOWN}",
         module=OPTIMIZER,
         stack=[],
     )
@@ -433,3 +434,9 @@ def unshown_setting(comparison: Comparison) -> FirstDivergence | None:
     )
     set_place(description, PairSource(target, golden))
     return description
+
+
+def _count_text(found: OtherCount) -> str:
+    """Return in words how often both sides update a parameter."""
+    own, other = ("1 step" if count == 1 else f"{count} steps" for count in found.counts)
+    return f"optimizers update {found.parameter} in {own} in the target, in {other} in the golden run"

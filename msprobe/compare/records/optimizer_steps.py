@@ -124,6 +124,35 @@ def first_other_number(target: Dump, golden: Dump) -> OtherSetting | None:
     return None
 
 
+class OtherCount(NamedTuple):
+    """A parameter that both runs update in another number of steps of optimizers: the last step with it in both runs,
+    its name, and the numbers of target and golden run."""
+
+    target: OptimizerStep
+    golden: OptimizerStep
+    parameter: str
+    counts: tuple[int, int]
+
+
+def first_other_count(target: Dump, golden: Dump) -> OtherCount | None:
+    """Return the first parameter that optimizers of both runs update, and not as often; None where there is none."""
+    ours, theirs = (_steps_by_parameter(dump) for dump in (target, golden))
+    for name, steps in theirs.items():
+        own = ours.get(name, steps)
+        counts = number_of_steps(own), number_of_steps(steps)
+        if counts[0] != counts[1]:
+            return OtherCount(own[-1], steps[-1], name, counts)
+    return None
+
+
+def _steps_by_parameter(dump: Dump) -> dict[str, list[OptimizerStep]]:
+    steps: dict[str, list[OptimizerStep]] = {}
+    for step in optimizer_steps(dump):
+        for name in filter(None, step.parameters):
+            steps.setdefault(name, []).append(step)
+    return steps
+
+
 def _is_number(value: Any) -> bool:
     """Return whether a setting is a number, a flag, several of them, or a tensor of one number."""
     if isinstance(value, list):
