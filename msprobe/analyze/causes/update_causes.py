@@ -3,6 +3,7 @@
 ``explain_by_causes`` puts such a cause before the reason of a description:
 
 - values of another dtype, which an option compares;
+- gradients that are one multiple of those of the golden run from the first one on;
 - products that look rounded to TF32 or HF32 (``product_precision``);
 - another class or another setting of an optimizer, where both sides recorded them;
 - a step of an optimizer more or less;
@@ -45,6 +46,7 @@ from msprobe.compare.records.optimizer_steps import (
 )
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.summary import FirstDivergence, set_place
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
 
@@ -89,7 +91,7 @@ def explain_by_causes(
     Returns:
         where both runs make the call that the cause is about; None where the description says that itself.
     """
-    note = rounded_products(comparison, entry) or _other_precision(description)
+    note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
         description.reason = f"{description.reason}; {note}"
         return None
@@ -122,6 +124,23 @@ def _other_precision(description: FirstDivergence) -> str:
     if description.kind != "dtype":
         return ""
     return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
+
+
+def _scaled(comparison: Comparison, entry: int) -> str:
+    """Return by which factor the gradients of the target are larger from the first one on; "" where there is none."""
+    table = comparison.table
+    shown = entry if table.origin is None or table.origin.entry != entry else table.origin.boundary
+    if table.keys[shown].phase == Phase.FORWARD.value:
+        return ""
+    from msprobe.compare.exemptions.gradients.scaled_losses import factor_of_gradients  # where gradients differ
+
+    factor = factor_of_gradients(table)
+    if factor is None:
+        return ""
+    return (
+        f"gradients of the target are {factor:.6g} times those of the golden run from the first one on, as with a "
+        "scaled loss, and no call of an optimizer that was compared shows that they are divided again"
+    )
 
 
 def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | None:

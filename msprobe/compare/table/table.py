@@ -119,6 +119,8 @@ class LeafTable:
     side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
     ``ended_kinds`` the kinds of rows that its side lacks.
 
+    ``gradient_factor`` is what the gradients of the target were divided by.
+
     ``updated`` names by row the parameter of which the row has the value after a step, where each side has an optimizer
     of its own.
 
@@ -157,6 +159,7 @@ class LeafTable:
     unrecorded: Mapping[int, str] = field(default_factory=dict)
     ended_from: int | None = None
     ended_kinds: tuple[int, ...] = ()
+    gradient_factor: float = 1.0
     updated: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None
     harmless: frozenset[int] = frozenset()
