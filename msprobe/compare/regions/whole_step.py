@@ -155,7 +155,7 @@ class WholeStep:
 
     def _losses(self, side: int) -> Iterator[_Raw]:
         """Yield the numbers of which gradients are computed: results with a gradient that no later call with a gradient
-        gets. Where the gradient of some of them is 1, these are meant, and of a sum and its parts the sum: what gets the
+        gets. Where the gradient of some of them is 1, these are meant; of a sum and its parts the sum, as what gets the
         others leaves no record (``stack``)."""
         numbers: dict[float, tuple[int, _Raw]] = {}
         for number, key in enumerate(self._table.keys):
