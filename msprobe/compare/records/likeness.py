@@ -128,6 +128,14 @@ def _roundoff(raw: Raw) -> float:
     return _ROUNDINGS * dtype.unit_roundoff if dtype is not None else 0.0
 
 
+def is_part(raw: Raw, whole: Raw) -> bool:
+    """Return whether a tensor may hold some elements of a larger one of its dtype, as statistics tell."""
+    if raw.get("dtype") != whole.get("dtype") or not 1 < element_count(raw) < element_count(whole):
+        return False
+    ends = [(as_float(one.get(SMALLEST.name)), as_float(one.get(LARGEST.name))) for one in (raw, whole)]
+    return ends[1][0] <= ends[0][0] < ends[0][1] <= ends[1][1]
+
+
 def is_boolean(raw: Raw) -> bool:
     """Return whether a tensor holds truth values."""
     dtype = find_dtype(str(raw.get("dtype", "")))

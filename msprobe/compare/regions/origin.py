@@ -15,7 +15,7 @@ import numpy as np
 
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import is_boolean, same_values
+from msprobe.compare.records.likeness import is_boolean, is_part, same_values
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
@@ -57,7 +57,7 @@ class _OriginSearch:
         """Return the origin."""
         rows = self._boundary_rows()
         alone = self._entry == self._before and not self._has_other_arguments
-        near = (self._chain_before, self._chain_beside) if alone else ()
+        near = (self._chain_before, self._chain_beside, self._chain_of_whole) if alone else ()
         for chain, row in itertools.product((self._chain, *near), rows):
             chains = [chain(side, row) for side in (0, 1)]
             if any(chains) and (origin := self._first_difference(chains, row)) is not None:
@@ -175,6 +175,21 @@ class _OriginSearch:
             return []
         return self._flows[side].chain(number) if self._table.keys[number].phase == key.phase else []
 
+    def _chain_of_whole(self, side: int, row: int) -> _Chain:
+        """Return the calls of one side alone that end with the last one, directly in the module around the entry, of
+        which the value of a row may be a part, and whose result no recorded call gets: indices leave no record."""
+        raw, key = self._raw(side, row), self._table.keys[self._entry]
+        if not is_tensor(raw):
+            return []
+        for number in range(self._before - 1, -1, -1):
+            if number not in self._alone[side] or self._table.keys[number].parent != key.parent:
+                continue
+            if self._phase(number) == key.phase and not self._flows[side].is_shown(number):
+                results = self._flows[side].values_of(number, OUTPUT)
+                if any(is_part(raw, result) for result in results):
+                    return self._flows[side].chain(number)
+        return []
+
     def _first_difference(self, chains: Sequence[_Chain], row: int) -> Origin | None:
         """Return the first call of two chains that the other one has not, or has with other arguments."""
         target, golden = (self._without_counterpart(side, chains) for side in (0, 1))
@@ -237,12 +252,16 @@ class _OriginSearch:
         as_it_is = not any(self._changes_mask(1 - side, number) for number in calls)
         given = [raw for number in calls for raw in other.values_of(number, INPUT)] if as_it_is else []
         sizes = {element_count(raw) for raw in given if is_boolean(raw)}
-        return [
+        known = {
             number
             for number in chains[side]
-            if not self._flows[side].returns(number, values)
-            and not (self._writes_mask(side, number) and sizes & self._sizes_of_masks(side, number))
-        ]
+            if self._flows[side].returns(number, values)
+            or (self._writes_mask(side, number) and sizes & self._sizes_of_masks(side, number))
+        }
+        if not known:
+            return list(chains[side])
+        # What leads to a value of both sides alone needs no counterpart.
+        return [number for number in self._flows[side].chain(chains[side][-1], known) if number not in known]
 
     def _sizes_of_masks(self, side: int, number: int) -> set[float]:
         """Return the numbers of elements of the masks of truth values that a call gets."""
