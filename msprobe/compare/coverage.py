@@ -68,9 +68,10 @@ def coverage_of(comparison: Comparison) -> Coverage:
         from msprobe.compare.exemptions.sliced_tensors import lost_parts  # only where tensors are compared in part
 
         lost = lost + lost_parts(comparison.table)
-    left_out += steps_of_one_side(comparison)
+    dumps = comparison.target, comparison.golden
+    left_out += [] if comparison.shows_updates else steps_of_one_side(*dumps)
     remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
-    remarks += gradients_cleared_by_one_side(comparison)
+    remarks += gradients_cleared_by_one_side(*dumps)
     lost += _without_inputs(comparison)
     return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))
 

@@ -7,7 +7,6 @@ understood. So are steps of optimizers and cleared gradients of one run alone, w
 from __future__ import annotations
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.optimizer_steps import gradient_calls, number_of_steps, optimizer_steps
 from msprobe.compare.records.source_lines import source_line
 from msprobe.core.store.reader import Dump
@@ -53,11 +52,11 @@ def version_notes(dump: Dump) -> list[str]:
     ]
 
 
-def steps_of_one_side(comparison: Comparison) -> list[str]:
-    """Return a sentence where one run alone makes steps of optimizers of which no call is recorded."""
-    if not _are_recorded_alike(comparison) or comparison.shows_updates:
+def steps_of_one_side(target: Dump, golden: Dump) -> list[str]:
+    """Return a sentence where one run alone makes steps of optimizers, which its dump says in the header."""
+    if not _are_recorded_alike(target, golden):
         return []
-    sides = [list(optimizer_steps(dump)) for dump in (comparison.target, comparison.golden)]
+    sides = [list(optimizer_steps(dump)) for dump in (target, golden)]
     if all(sides) or not any(sides):
         return []
     own = sides[0] or sides[1]
@@ -66,22 +65,21 @@ def steps_of_one_side(comparison: Comparison) -> list[str]:
     return [f"{steps} made in the {_SIDES[not sides[0]]} alone{_at(own[0].stack)}: no value shows what follows"]
 
 
-def gradients_cleared_by_one_side(comparison: Comparison) -> list[str]:
+def gradients_cleared_by_one_side(target: Dump, golden: Dump) -> list[str]:
     """Return a sentence for each kind of call for gradients (``backward``, ``zero_grad``) that one run alone makes."""
-    if not _are_recorded_alike(comparison):
+    if not _are_recorded_alike(target, golden):
         return []
-    calls = [dict(reversed(list(gradient_calls(dump)))) for dump in (comparison.target, comparison.golden)]
+    calls = [dict(reversed(list(gradient_calls(dump)))) for dump in (target, golden)]
     return [
         f"`{name}` is called in the {_SIDES[name not in calls[0]]} alone{_at(calls[0].get(name) or calls[1][name])}"
         for name in sorted(calls[0].keys() ^ calls[1].keys())
     ]
 
 
-def _are_recorded_alike(comparison: Comparison) -> bool:
+def _are_recorded_alike(target: Dump, golden: Dump) -> bool:
     """Return whether the recordings of both runs say the same of the same calls: one version of one tool wrote both, at
     one level."""
-    headers = comparison.target.header, comparison.golden.header
-    return all(headers[0].get(name) == headers[1].get(name) for name in ("level", "framework", "written_by"))
+    return all(target.header.get(name) == golden.header.get(name) for name in ("level", "framework", "written_by"))
 
 
 def _at(stack: tuple[str, ...]) -> str:
