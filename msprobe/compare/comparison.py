@@ -25,7 +25,13 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import OPTIMIZER
-from msprobe.compare.records.optimizer_steps import OtherCount, OtherSetting, first_other_count, first_other_number
+from msprobe.compare.records.optimizer_steps import (
+    OPTIMIZERS,
+    OtherCount,
+    OtherSetting,
+    first_other_count,
+    first_other_number,
+)
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -112,6 +118,8 @@ class Comparison:
         another number is a divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
         """
         if self.settings_accepted or self.policy is Policy.REFERENCE:
+            return None
+        if self.target.header.get(OPTIMIZERS) == self.golden.header.get(OPTIMIZERS):
             return None
         other = first_other_number(self.target, self.golden) or first_other_count(self.target, self.golden)
         return None if other and self.shows_updates else other

@@ -7,7 +7,13 @@ understood. So are steps of optimizers and cleared gradients of one run alone, w
 from __future__ import annotations
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.records.optimizer_steps import gradient_calls, number_of_steps, optimizer_steps
+from msprobe.compare.records.optimizer_steps import (
+    GRADIENT_CALLS,
+    OPTIMIZERS,
+    gradient_calls,
+    number_of_steps,
+    optimizer_steps,
+)
 from msprobe.compare.records.source_lines import source_line
 from msprobe.core.store.reader import Dump
 
@@ -54,7 +60,7 @@ def version_notes(dump: Dump) -> list[str]:
 
 def steps_of_one_side(target: Dump, golden: Dump) -> list[str]:
     """Return a sentence where one run alone makes steps of optimizers, which its dump says in the header."""
-    if not _are_recorded_alike(target, golden):
+    if not _are_recorded_alike(target, golden, OPTIMIZERS):
         return []
     sides = [list(optimizer_steps(dump)) for dump in (target, golden)]
     if all(sides) or not any(sides):
@@ -67,7 +73,7 @@ def steps_of_one_side(target: Dump, golden: Dump) -> list[str]:
 
 def gradients_cleared_by_one_side(target: Dump, golden: Dump) -> list[str]:
     """Return a sentence for each kind of call for gradients (``backward``, ``zero_grad``) that one run alone makes."""
-    if not _are_recorded_alike(target, golden):
+    if not _are_recorded_alike(target, golden, GRADIENT_CALLS):
         return []
     calls = [dict(reversed(list(gradient_calls(dump)))) for dump in (target, golden)]
     return [
@@ -76,10 +82,12 @@ def gradients_cleared_by_one_side(target: Dump, golden: Dump) -> list[str]:
     ]
 
 
-def _are_recorded_alike(target: Dump, golden: Dump) -> bool:
-    """Return whether the recordings of both runs say the same of the same calls: one version of one tool wrote both, at
-    one level."""
-    return all(target.header.get(name) == golden.header.get(name) for name in ("level", "framework", "written_by"))
+def _are_recorded_alike(target: Dump, golden: Dump, key: str) -> bool:
+    """Return whether headers differ in a key, and the recordings of both runs say the same of the same calls: one
+    version of one tool wrote both, at one level."""
+    names = "level", "framework", "written_by"
+    alike = all(target.header.get(name) == golden.header.get(name) for name in names)
+    return alike and target.header.get(key) != golden.header.get(key)
 
 
 def _at(stack: tuple[str, ...]) -> str:

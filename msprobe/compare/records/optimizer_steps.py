@@ -17,6 +17,8 @@ from msprobe.compare.records.source_lines import source_line
 from msprobe.core.store.reader import Dump
 
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
+OPTIMIZERS, GRADIENT_CALLS = "optimizers", "gradient_calls"
+"""Keys of the header."""
 
 
 class OptimizerStep(NamedTuple):
@@ -46,7 +48,7 @@ def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
     """Yield the groups of all steps in the order in which the steps began."""
     kinds: dict[int, str] = {}
     names: dict[tuple[int, int], tuple[str | None, ...]] = {}
-    steps = _items(dump, "optimizers")
+    steps = _items(dump, OPTIMIZERS)
     inside = [] if all(map(_frames, steps)) else _stacks_of_calls(dump)
     for call, step in enumerate(steps):
         if not isinstance(step.get("optimizer"), int):
@@ -177,7 +179,7 @@ def _differ(left: Any, right: Any) -> bool:
 
 def gradient_calls(dump: Dump) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name (``backward`` or ``zero_grad``) and the stack of each call that computes or clears gradients."""
-    for item in _items(dump, "gradient_calls"):
+    for item in _items(dump, GRADIENT_CALLS):
         yield str(item.get("call")), _frames(item)
 
 
