@@ -315,20 +315,19 @@ def argument_differs(target: Any, golden: Any, *, exact: bool = False) -> bool:
 def _is_same_number(target: dict[str, Any], golden: dict[str, Any]) -> bool:
     """Return whether two arguments are one number, an integer on one side alone, or a tensor of one element: 2, 2.0 and
     ``torch.tensor(2.0)``."""
-    kinds, numbers = ([_of_number(one)[part] for one in (target, golden)] for part in (0, 1))
-    if kinds[0] == kinds[1] or None in numbers:
+    own, other = _number_of(target), _number_of(golden)
+    if own is None or other is None:
         return False
-    near = _SCALAR_NOISE if "tensor" in kinds else 0.0
-    return math.isclose(numbers[0], numbers[1], rel_tol=near)
+    return math.isclose(own, other, rel_tol=_SCALAR_NOISE if is_tensor(target) or is_tensor(golden) else 0.0)
 
 
-def _of_number(raw: dict[str, Any]) -> tuple[str, Any]:
-    """Return the kind of an argument that is one number, and the number; None where it is none."""
+def _number_of(raw: dict[str, Any]) -> float | None:
+    """Return the number that an argument is; None where it is none."""
     if is_tensor(raw):
-        largest = raw.get(_MAX)
-        return "tensor", largest if element_count(raw) == 1 and isinstance(largest, (int, float)) else None
-    kind = str(raw.get("type"))
-    return kind, raw.get("value") if kind in ("int", "float") else None
+        value = raw.get(_MAX) if element_count(raw) == 1 else None
+    else:
+        value = raw.get("value") if raw.get("type") in ("int", "float") else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _value_differs(left: Any, right: Any, exact: bool) -> bool:
