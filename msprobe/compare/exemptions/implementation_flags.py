@@ -28,6 +28,13 @@ class ImplementationFlags(Exemption):
 
 
 def _is_flag(table: LeafTable, row: int) -> bool:
+    leaves = table.target[row], table.golden[row]
     (entry,) = table.entries_of([row])
-    leaf = table.target[row] or table.golden[row]
-    return leaf is not None and leaf.slot == INPUT and parameter_of(table.keys[entry].stem, leaf) in FLAGS
+    return all(
+        leaf is not None
+        and leaf.slot == INPUT
+        and isinstance(leaf.raw, dict)
+        and leaf.raw.get("type") == "bool"
+        and parameter_of(table.keys[entry].stem, leaf) in FLAGS
+        for leaf in leaves
+    )
