@@ -150,6 +150,8 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
     if comparison.table.keys[entry].parent in _CLIPS or _is_gradient_norm(comparison, entry):
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
         known = _accumulated_input(comparison, entry) or _settings(*own) or _cleared(comparison, entry, own)
+        if known is None and not comparison.table.entries[entry].of_both:
+            known = _other_parameters(*own)
         return known or (_kept(comparison) if _received(comparison, entry) else None)
     if _is_after_backward(comparison, entry) and _received(comparison, entry) and (kept := _kept(comparison)):
         return kept
@@ -285,6 +287,17 @@ def _other_number_of_steps(target: Sequence[OptimizerStep], golden: Sequence[Opt
     text = f"optimizers make {numbers[0]} steps in the target, {numbers[1]} in the golden run"
     ours, theirs = _last_steps(target, golden)
     return _Cause(text, (ours, ()) if numbers[0] > numbers[1] else ((), theirs))
+
+
+def _other_parameters(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the first parameter that the optimizers of one side have besides those of the other side."""
+    names = [[name for step in steps for name in step.parameters if name] for steps in (target, golden)]
+    for side in (0, 1):
+        more = [name for name in names[side] if name not in names[1 - side]]
+        if more and set(names[1 - side]) < set(names[side]):
+            text = f"the optimizers of the {_SIDES[side]} have {more[0]}, those of the {_SIDES[1 - side]} have not"
+            return _Cause(text, _last_steps(target, golden))
+    return None
 
 
 def _last_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> tuple[Stack, Stack]:
