@@ -143,7 +143,7 @@ def _implementation_flags() -> Exemption:
     return ImplementationFlags()
 
 
-def _gradients_begin_otherwise(table: LeafTable, _: ComparedDumps) -> bool:
+def gradients_begin_otherwise(table: LeafTable) -> bool:
     """Return whether the first gradient that both sides have differs: no other row is looked at."""
     backward = (number for number, key in enumerate(table.keys) if key.phase == Phase.BACKWARD.value)
     for row in (row for number in backward for row in table.rows_of(number)):
@@ -165,7 +165,11 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         before=lambda _, dumps: any(dump.header.get("optimizers") for dump in (dumps.target, dumps.golden)),
         after=None,
     ),
-    OnDemand(_scaled_losses, before=_gradients_begin_otherwise, after=lambda table, _: table.gradient_factor != 1.0),
+    OnDemand(
+        _scaled_losses,
+        before=lambda table, _: gradients_begin_otherwise(table),
+        after=lambda table, _: table.gradient_factor != 1.0,
+    ),
     OnDemand(
         _sliced_tensors,
         before=lambda _, dumps: any(dumps.slices),
