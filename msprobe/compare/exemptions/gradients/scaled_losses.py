@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from statistics import median
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
@@ -30,6 +31,7 @@ _FIRST = 6
 """Gradients of both sides that must have the factor."""
 _FEWEST = 2
 _CLOSE = 1e-4
+_NEAR = 1e-3
 _ROUNDINGS = 8.0
 _SCALED = (*STATISTIC_NAMES, KEY)
 
@@ -91,16 +93,23 @@ def _ratios(table: LeafTable, rows: Iterator[int]) -> Iterator[tuple[float, floa
 
 
 def _reaches_optimizer(table: LeafTable, factor: float) -> bool:
-    """Return whether optimizers or clipping get a tensor that has the factor, or none of their calls is of both sides;
-    clipping may get it where the optimizer gets neither this factor nor what agrees."""
+    """Return whether optimizers get tensors that have the factor, or what clipping has left of it, or none of their
+    calls is of both sides.
+
+    Clipping may get the factor where the gradients are divided afterwards: too much is clipped then, and what the
+    optimizer gets is smaller where the factor is larger than 1.
+    """
     ratios: dict[str, list[float]] = {OPTIMIZER: [], CLIPPING: []}
     for number, key in enumerate(table.keys):
         if key.parent in ratios and table.entries[number].of_both:
             rows = (row for row in table.rows_of(number) if (leaf := table.target[row]) and leaf.slot == INPUT)
             ratios[key.parent] += [ratio for ratio, _ in _ratios(table, rows)]
-    updates, clipped = ([abs(one / factor - 1.0) <= _CLOSE * 10 for one in ratios[name]] for name in ratios)
-    agree = all(abs(ratio - 1.0) <= _CLOSE * 10 for ratio in ratios[OPTIMIZER])
-    return not updates or any(updates) or (any(clipped) and agree)
+    if not ratios[OPTIMIZER] or any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[OPTIMIZER]):
+        return True
+    if not any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[CLIPPING]):
+        return False
+    others = [math.log(ratio) for ratio in ratios[OPTIMIZER] if abs(ratio - 1.0) > _NEAR]
+    return not others or median(others) * math.log(factor) > 0.0
 
 
 def _divided(leaf: Leaf, factor: float) -> Leaf:

@@ -15,6 +15,8 @@ from tests.fresh_debugger import forget
 from tests.recordings import Recordings
 
 SCALE, LIMIT = 512.0, 0.05
+REACHED = 0.6
+"""A limit that gradients of a doubled loss exceed, and those of the loss itself do not."""
 
 
 class Model(nn.Module):
@@ -33,9 +35,12 @@ class Model(nn.Module):
 
 
 def train(folder: Path, way: str, level: str = "mix") -> None:
-    """Record two steps. Words of ``way``: ``scaler`` and ``by hand`` scale the loss, ``adam`` is another optimizer, and
-    ``clip`` clips; faults are ``cut``, ``larger``, ``half`` (divided too little), ``never`` and ``early`` (clipped
-    before the division)."""
+    """Record two steps.
+
+    Words of ``way``: ``scaler`` and ``by hand`` scale the loss, ``adam`` is another optimizer, ``clip`` and ``wide``
+    clip. Faults are ``more`` (a larger loss), ``cut``, ``larger``, ``half`` (divided too little), ``never`` and
+    ``early`` (clipped before the division).
+    """
     forget()
     torch.manual_seed(0)
     model, scaler = Model(way), torch.amp.GradScaler("cpu", init_scale=SCALE, enabled="scaler" in way)
@@ -47,6 +52,7 @@ def train(folder: Path, way: str, level: str = "mix") -> None:
         debugger.start(model)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x[step]), y)
+        loss = loss * 4.0 if "more" in way else loss  # more
         (scaler.scale(loss) if "scaler" in way else loss * SCALE if "by hand" in way else loss).backward()  # scaled
         if "early" in way:
             nn.utils.clip_grad_norm_(model.parameters(), LIMIT)  # clipped
@@ -54,6 +60,8 @@ def train(folder: Path, way: str, level: str = "mix") -> None:
         for parameter in model.parameters() if "by hand" in way and "never" not in way else ():
             assert parameter.grad is not None
             parameter.grad.div_(SCALE / 2 if "half" in way else SCALE)  # divided
+        if "wide" in way:
+            nn.utils.clip_grad_norm_(model.parameters(), REACHED)
         if "clip" in way:
             nn.utils.clip_grad_norm_(model.parameters(), LIMIT)  # clipped
         scaler.step(optimizer)
@@ -87,6 +95,8 @@ def test_a_scaled_loss_is_no_difference(recordings: Recordings, way: str, other:
         ("by hand never", "", "# scaled"),
         ("by hand never adam", "adam", "# scaled"),
         ("by hand never clip", "clip", "# scaled"),
+        ("more wide adam", "wide adam", "# more"),
+        ("more clip", "clip", "# more"),
     ],
 )
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
