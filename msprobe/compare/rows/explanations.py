@@ -34,7 +34,7 @@ _MORE_THAN_RERUNS = ", more than between the reruns"
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
-    RowKind.WITHOUT_EFFECT: "another input without effect: all results of the call agree, or it says how to compute",
+    RowKind.WITHOUT_EFFECT: "another input, it has no effect: all results of the call agree, or it says how to compute",
     RowKind.OTHER_LAYOUT: "the same elements in another shape; what gets them later shows whether their order is right",
     RowKind.ACCEPTED: "an accepted difference",
     RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
