@@ -26,7 +26,13 @@ from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.parallel.merged_dump import MergedDump
 from msprobe.compare.records.entries import OPTIMIZER
-from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
+from msprobe.compare.records.optimizer_steps import (
+    OPTIMIZERS,
+    OtherCount,
+    OtherSetting,
+    first_other_count,
+    first_other_number,
+)
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -104,18 +110,25 @@ class Comparison:
     settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
 
     @property
-    def unshown_setting(self) -> OtherSetting | None:
+    def unshown_setting(self) -> OtherSetting | OtherCount | None:
         """Return the first number among the settings of optimizers that differs in a step of which neither side records
-        a call; None where there is none, or it is accepted.
+        a call, or the first parameter that both update, and not as often; None where there is none, or it is accepted.
 
-        Level L0 records no such call. What another learning rate does shows in the parameters of the next step, and
-        where no further one is recorded, in the settings alone. They are arguments of the step: another number is a
-        divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
+        Level L0 records no such call. What another learning rate, or a step more, does shows in the parameters of the
+        next step, and where no further one is recorded, in the header alone. Settings are arguments of the step:
+        another number is a divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
         """
         if self.settings_accepted or self.policy is Policy.REFERENCE:
             return None
-        other = first_other_number(self.target, self.golden)
-        return None if other and any(key.parent == OPTIMIZER for key in self.table.keys) else other
+        if self.target.header.get(OPTIMIZERS) == self.golden.header.get(OPTIMIZERS):
+            return None
+        other = first_other_number(self.target, self.golden) or first_other_count(self.target, self.golden)
+        return None if other and self.shows_updates else other
+
+    @property
+    def shows_updates(self) -> bool:
+        """Return whether a call of an optimizer is recorded, on any side."""
+        return any(key.parent == OPTIMIZER for key in self.table.keys)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
 if TYPE_CHECKING:
-    from msprobe.compare.rows.summary import FirstDivergence
     from msprobe.numerics.metrics.elements import ElementDifference
 
 _SHOWN = 60
@@ -35,7 +34,7 @@ _MORE_THAN_RERUNS = ", more than between the reruns"
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
-    RowKind.WITHOUT_EFFECT: "another input, and all results of the call agree: it has no effect",
+    RowKind.WITHOUT_EFFECT: "another input, it has no effect: all results of the call agree, or it says how to compute",
     RowKind.OTHER_LAYOUT: "the same elements in another shape; what gets them later shows whether their order is right",
     RowKind.ACCEPTED: "an accepted difference",
     RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
@@ -110,18 +109,6 @@ class Reasons:
         """Return the sentences of many rows of the kind ``VALUE``; ``rows`` are their numbers."""
         at = rows - self._first
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
-
-
-def add_figures(description: FirstDivergence, judged: Judged, tensors: Tensors, row: int) -> None:
-    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
-    times = float(judged.times[row])
-    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
-        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
-    difference = tensors[row] if tensors is not None else None
-    elements = difference.elements if difference is not None else None
-    if elements is not None and elements.first is not None and elements.worst is not None:
-        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
-        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)
 
 
 def _of_value(worst: float, part: int, times: float, tolerance: float, tail: str) -> str:
