@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msprobe.compare.parallel.by_name.pipeline import micro_batches, numbers_on
 from msprobe.compare.parallel.layout import Coordinates
-from msprobe.compare.parallel.pipeline import micro_batches, numbers_on
 from msprobe.compare.records.entries import parent_of
 from msprobe.compare.records.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry

@@ -405,7 +405,7 @@ def _across_stages(calls: Mapping[Coordinates, Call]) -> dict[Coordinates, Mappi
 
 
 def _joined_stages(bodies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from msprobe.compare.parallel.pipeline import join_stage_records
+    from msprobe.compare.parallel.by_name.pipeline import join_stage_records
 
     result = bodies[0]
     for body in bodies[1:]:

@@ -37,7 +37,7 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     if pair is not None:
         target_dump, golden_dump, cycles = without_cycles(pair[0], pair[1])
         return target_dump, golden_dump, pair[2] + cycles
-    from msprobe.compare.parallel.tensor_parallel import merge_shards
+    from msprobe.compare.parallel.by_name.tensor_parallel import merge_shards
 
     _refuse_other_dimensions(left, right)
     _refuse_micro_batches(left, right)
@@ -91,7 +91,7 @@ def _refuse_micro_batches(left: Place, right: Place) -> None:
     stages = [len(place.members) if isinstance(place, Replica) else 1 for place in (left, right)]
     if stages[0] == stages[1]:
         return
-    from msprobe.compare.parallel.pipeline import micro_batches
+    from msprobe.compare.parallel.by_name.pipeline import micro_batches
 
     for side, place, count in zip(("target", "golden run"), (left, right), stages, strict=True):
         if not isinstance(place, Replica) or count == 1:
@@ -108,6 +108,6 @@ def _load_stages(place: Place) -> list[Dump]:
     """Load one dump per tensor-parallel rank, each with the stages of its pipeline merged."""
     if not isinstance(place, Replica):
         return [load_dump(place)]
-    from msprobe.compare.parallel.pipeline import merge_stages
+    from msprobe.compare.parallel.by_name.pipeline import merge_stages
 
     return [merge_stages([load_dump(member) for member in stages]) for stages in zip(*place.members, strict=True)]
