@@ -2,8 +2,8 @@
 
 Layers get their numbers in the whole model, and modules that several stages hold are joined, as in a comparison of
 these ranks (``compare.parallel.by_name.pipeline``). The tree also has what the published format shows: chunks of
-virtual stages interleave (chunk by chunk, stage by stage), and calls of other ranks than the first get ``_rankN`` after their API
-name, because each rank counts its calls.
+virtual stages interleave (chunk by chunk, stage by stage), and calls of other ranks than the first get ``_rankN`` after
+their API name, because each rank counts its calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Merges the trees of one tensor-parallel group into one tree.
 
 ``merge_shards`` takes the values from ``compare.parallel.by_name.tensor_parallel``, as a comparison of these ranks
-does, and adds what the published format has: calls that not all ranks make get ``_rankN`` after their name, and every formula is
-noted with its numbers.
+does, and adds what the published format has: calls that not all ranks make get ``_rankN`` after their name, and every
+formula is noted with its numbers.
 
 A merged tensor has the shape of a shard until ``fit_shapes`` gives it that of its partner in the other graph: when the
 two shapes differ in one dimension only, by the number of shards.
