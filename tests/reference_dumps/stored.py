@@ -33,6 +33,8 @@ FAULTY = (
     Job("", "cnn", "eps", "L0"),
     Job("", "transformer", "mask"),
     Job("", "checkpointed", "weight", "L1"),
+    Job("", "half", "weight", "L1"),
+    Job("", "half", "lr", "L0"),
 )
 
 

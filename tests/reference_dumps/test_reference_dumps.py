@@ -36,6 +36,8 @@ FIRST = {
     "cnn-eps-L0": "Module.norm.BatchNorm2d.forward.0",
     "transformer-mask-mix": "Functional.softmax.1.forward",
     "checkpointed-weight-L1": "Functional.linear.3.forward",
+    "half-weight-L1": "Functional.multi_head_attention_forward.0.forward",
+    "half-lr-L0": "Module.inner.first.Linear.forward.0",
 }
 """Fault -> the call that is named (one of these), whichever side has the fault and whichever tool recorded it."""
 LEVELS, TASKS = ("L0", "L1", "mix"), ("tensor", "md5", "xor")
