@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from msprobe.core.log import logger
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
+from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
@@ -58,6 +59,7 @@ class Step:
         self._error: str | None = None
         self._shared: list[list[str]] = []
         self._stopped: tuple[str | None, int] | None = None
+        self._batch: Mapping[str, Any] | None = None
         self._sink = DirectorySink(
             folder,
             header,
@@ -87,6 +89,18 @@ class Step:
         if self._stopped is not None:
             self._stopped = None
             self._sink.write(HeaderRecord(end=None))
+
+    def note_batch(self, batch: Mapping[str, Any] | None) -> None:
+        """Note which tokens of which requests this start holds (see ``naming.requests``).
+
+        A step of several starts with different batches says of none of its tensors which rows it has: the field holds
+        no requests then.
+        """
+        if batch is None or batch == self._batch:
+            return
+        several = self._batch is not None
+        self._batch = batch
+        self._sink.write(HeaderRecord(**{SCHEDULED_TOKENS: {"requests": []} if several else batch}))
 
     def fail(self, error: BaseException) -> None:
         """Note that this exception of the program ends the step."""
