@@ -65,7 +65,7 @@ def coverage_of(comparison: Comparison) -> Coverage:
     if comparison.table.partial is not None:
         from msprobe.compare.exemptions.sliced_tensors import lost_parts  # only where tensors are compared in part
 
-        lost = lost + lost_parts(comparison.table)
+        lost = lost + lost_parts(comparison.table, comparison.judged.kind)
     remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
     return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))
 
@@ -176,7 +176,7 @@ def _is_settled(comparison: Comparison, row: int) -> bool:
     has no values, the row differs anyway, its run had ended, it is a part of a tensor
     (``lost_parts``), or the ranks that were merged hold no whole of it."""
     table, kind = comparison.table, comparison.judged.kind[row]
-    if kind != RowKind.UNCHECKED or (table.partial is not None and row in table.partial.unknown):
+    if kind != RowKind.UNCHECKED or (table.partial is not None and table.partial.leaves_unjudged(row)):
         return True
     if any(NO_WHOLE in _raw(leaf) for leaf in (table.target[row], table.golden[row])):
         return True

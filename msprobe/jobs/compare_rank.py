@@ -148,6 +148,7 @@ def _compare(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
     comparison = _accepted(comparison, outcome, history)
+    outcome.tokens = _tokens(comparison)
     done = None
     if may_share_rows(comparison.table.row_count, options):
         done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
@@ -156,6 +157,12 @@ def _compare(
     if keep is not None:
         keep(comparison)
     return done or outcome
+
+
+def _tokens(comparison: Comparison) -> str:
+    """Return the positions of the tokens that are compared of a request; "" without a request."""
+    partial = comparison.table.partial
+    return "" if partial is None or partial.request is None else partial.request.positions
 
 
 def _accepted(comparison: Comparison, outcome: PairOutcome, history: _RunHistory) -> Comparison:
@@ -258,7 +265,7 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
     if options.output is None and options.pages is None and not options.failures:
         return level_names_of(comparison)
     observer = RowObserver(options, comparison.table, comparison.mode, comparison.columns)
-    stem = _stem(place, options)
+    stem = _stem(place, options, tokens=outcome.tokens)
     folder = Path(options.output or options.pages or ".")
     try:
         if options.output is None:
@@ -268,9 +275,9 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
             make_folder(folder)
             paths = _write_table(folder, stem, rows, observer)
             if options.mapping.layer_mapping is not None:
-                paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
+                paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping", outcome.tokens), comparison.table))
             if comparison.table.layer_map is not None:
-                map_stem = _stem(place, options, "layer_mapping")
+                map_stem = _stem(place, options, "layer_mapping", outcome.tokens)
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
         if observer.page is not None and options.pages is not None:
@@ -288,9 +295,10 @@ def _write_table(folder: Path, stem: str, rows: Rows, observer: RowObserver) -> 
     return table.write_chunks(folder, stem, rows.comparison.columns, chain(own, rows.further(observer.merge)))
 
 
-def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:
+def _stem(place: Place, options: PairOptions, what: str = "compare_result", tokens: str = "") -> str:
     """Return the name of a result file without its suffix, such as ``compare_result_rank0_20260101120000``."""
     head = f"debug_{what}" if place.document.name == DEBUG else what
     label = f"_{place.label}" if place.label and not options.by_file else ""
     step = f"_step{place.step}" if options.several_steps else ""
-    return f"{head}{label}{step}{options.stamp}"
+    part = f"_tokens{tokens}" if tokens else ""
+    return f"{head}{label}{step}{part}{options.stamp}"

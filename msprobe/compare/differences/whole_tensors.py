@@ -217,7 +217,7 @@ def _difference(
         return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
     try:
         (n, n_dtype), (b, b_dtype) = read_stored(_inside(folder, left)), read_stored(_inside(other, right))
-        n, b = _cut(n, ranges), _cut(b, golden_ranges)
+        n, b = cut_tensor(n, ranges), cut_tensor(b, golden_ranges)
         other_file = _other_file(TARGET, n, n_dtype, record) or _other_file("golden run", b, b_dtype, golden_record)
         multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
         if calibration is not None and multiplied:
@@ -244,7 +244,7 @@ def _difference(
     )
 
 
-def _cut(tensor: Array, ranges: Ranges | None) -> Array:
+def cut_tensor(tensor: Array, ranges: Ranges | None) -> Array:
     """Return the part of a tensor; the tensor itself where its file has another shape than its record."""
     fits = ranges is not None and tensor.ndim == len(ranges)
     if not fits or any(one.stop > length for one, length in zip(ranges or (), tensor.shape, strict=True)):

@@ -26,6 +26,7 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
     from msprobe.compare.records.otherwise import Otherwise
+    from msprobe.compare.requests.request_tensors import RequestPart
 
 Records = Mapping[str, Any]
 
@@ -65,11 +66,17 @@ class PartialTensors(NamedTuple):
         ranges: the part of both sides, by row.
         unknown: the rows of these that have no numbers for the part.
         lengths: lengths of axes, of target and golden run, where both differ before they are cut.
+        request: the parts of one request of a server, where these are compared.
     """
 
     ranges: Mapping[int, RowRanges]
     unknown: frozenset[int]
     lengths: frozenset[tuple[int, int]]
+    request: RequestPart | None = None
+
+    def leaves_unjudged(self, row: int) -> bool:
+        """Return whether nothing is known of a row, or it may differ with reason."""
+        return row in self.unknown or (self.request is not None and row in self.request.excused)
 
 
 class Origin(NamedTuple):

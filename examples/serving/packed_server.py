@@ -1,0 +1,211 @@
+"""A server that packs the tokens of all scheduled requests into one batch, as vLLM does, and records each step.
+
+    python packed_server.py alone --requests a
+    python packed_server.py batch --requests b,a,c
+    msprobe compare -tp batch -gp alone --target-request a
+
+Keys and values lie in a cache of slots. A step takes a part of each request: a chunk of its prompt, or the token that
+was generated last. Prompts may begin with a prefix that is in the cache already, and a batch may be padded to a length
+for which a graph was captured.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from model import BLOCKS, CONTEXT, HEADS, MLP, VOCABULARY, WIDTH, RMSNorm
+from torch import Tensor, nn
+
+SLOTS = 96
+PROMPTS = {"a": "Hello, my name", "b": "Numbers", "c": "is this it?", "d": "Hello, my dear"}
+FAULTS = ("position", "slot", "mask", "scale")
+
+
+class Batch(NamedTuple):
+    """One step: ids, positions and slots of its tokens, and which slots hold the tokens so far (the context)."""
+
+    tokens: Tensor
+    positions: Tensor
+    slots: Tensor
+    context_slots: Tensor
+    mask: Tensor  # (tokens, context): what each token attends to
+    last: Tensor  # the row of the last token of each request
+
+
+class Attention(nn.Module):
+    """Causal self-attention over a cache of slots."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv_proj = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.o_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.scale = (WIDTH // HEADS) ** -0.5
+        self.keys = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
+        self.values = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
+
+    def forward(self, x: Tensor, batch: Batch) -> Tensor:
+        query, key, value = (part.reshape(len(x), HEADS, -1) for part in self.qkv_proj(x).chunk(3, dim=-1))
+        self.keys[batch.slots], self.values[batch.slots] = key, value
+        keys, values = self.keys[batch.context_slots], self.values[batch.context_slots]
+        scores = torch.matmul(query.transpose(0, 1), keys.permute(1, 2, 0))
+        if self.scale:
+            scores = scores * self.scale
+        weights = F.softmax(scores.masked_fill(~batch.mask, -1e9), dim=-1)
+        return self.o_proj(torch.matmul(weights, values.transpose(0, 1)).transpose(0, 1).reshape(len(x), WIDTH))
+
+
+class DecoderLayer(nn.Module):
+    """Pre-norm residual block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input_layernorm, self.post_attention_layernorm = RMSNorm(WIDTH), RMSNorm(WIDTH)
+        self.self_attn, self.mlp = Attention(), MLP(WIDTH)
+
+    def forward(self, x: Tensor, batch: Batch) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), batch)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class PackedDecoder(nn.Module):
+    """The decoder of ``model.py``, with the same parameters, over packed tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.embed_positions = nn.Embedding(CONTEXT, WIDTH)
+        self.layers = nn.ModuleList(DecoderLayer() for _ in range(BLOCKS))
+        self.norm = RMSNorm(WIDTH)
+        self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the logits of the last token of each request: (requests, vocabulary)."""
+        x = self.embed_tokens(batch.tokens) + self.embed_positions(batch.positions)
+        for layer in self.layers:
+            x = layer(x, batch)
+        return self.lm_head(self.norm(x[batch.last]))
+
+
+@dataclass
+class Request:
+    """A request, its tokens so far, how many of them are in the cache, and their slots."""
+
+    id: str
+    tokens: list[int]
+    computed: int = 0
+    slots: list[int] = field(default_factory=list)
+
+
+class Scheduled(NamedTuple):
+    """A request, and how many of its tokens a step computes."""
+
+    request: Request
+    count: int
+
+
+class PackedServer:
+    """Runs steps: start, forward, stop, step.
+
+    Args:
+        model: the decoder.
+        debugger: records each step; None records nothing.
+        graphs: batches are padded to the next of these lengths.
+        fault: what is wrong with the first request of each batch, one of ``FAULTS``.
+    """
+
+    def __init__(self, model: PackedDecoder, debugger: Any = None, graphs: Sequence[int] = (), fault: str = "") -> None:
+        self.model, self.debugger, self.graphs, self.fault = model, debugger, graphs, fault
+        self.free = list(range(1, SLOTS))  # slot 0 takes what only fills a graph
+        for layer in model.layers:
+            if fault == "scale":
+                layer.self_attn.scale = 0.0
+
+    @torch.inference_mode()
+    def run(self, scheduled: Sequence[Scheduled]) -> None:
+        """Compute some tokens of each request; a request with a whole prompt gets one more token."""
+        batch = self._batch(scheduled)
+        if self.debugger is not None:
+            self.debugger.start(
+                model=self.model,
+                scheduled_tokens={one.request.id: one.count for one in scheduled},
+                computed_tokens={one.request.id: one.request.computed for one in scheduled},
+            )
+        chosen = self.model(batch).argmax(-1).tolist()
+        if self.debugger is not None:
+            self.debugger.stop()
+            self.debugger.step()
+        for (request, count), token in zip(scheduled, chosen, strict=True):
+            request.computed += count
+            if request.computed == len(request.tokens):
+                request.tokens.append(token)
+
+    def _batch(self, scheduled: Sequence[Scheduled]) -> Batch:
+        tokens, positions, slots, owners, last = [], [], [], [], []
+        context_slots, context_positions, context_owners = [], [], []
+        for owner, (request, count) in enumerate(scheduled):
+            rows = range(request.computed, request.computed + count)
+            while len(request.slots) < rows.stop:
+                request.slots.append(self.free.pop(0))
+            tokens += [request.tokens[row] for row in rows]
+            positions += rows
+            slots += [request.slots[row] for row in rows]
+            owners += [owner] * count
+            context_slots += request.slots[: rows.stop]
+            context_positions += range(rows.stop)
+            context_owners += [owner] * rows.stop
+            last.append(len(tokens) - 1)
+        padding = min((length for length in self.graphs if length >= len(tokens)), default=len(tokens)) - len(tokens)
+        owner, position = torch.tensor([*owners, *[-1] * padding]), torch.tensor([*positions, *[0] * padding])
+        mask = owner[:, None] == torch.tensor(context_owners)[None]
+        if self.fault == "mask":
+            mask[0] = True
+        mask &= torch.tensor(context_positions)[None] <= position[:, None]
+        if self.fault == "position":
+            position[1] += 1
+        if self.fault == "slot":
+            context_slots[2] = self.free[0]
+        return Batch(
+            torch.tensor([*tokens, *[0] * padding]),
+            position,
+            torch.tensor([*slots, *[0] * padding]),
+            torch.tensor(context_slots),
+            mask,
+            torch.tensor(last),
+        )
+
+
+def build() -> PackedDecoder:
+    """The same weights at every call."""
+    torch.manual_seed(0)
+    return PackedDecoder().eval()
+
+
+def prompt(name: str) -> Request:
+    """A request of ``PROMPTS``."""
+    return Request(name, list(PROMPTS[name].encode()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Answer requests in one packed batch, and record each step.")
+    parser.add_argument("dump_path")
+    parser.add_argument("--requests", default="a", metavar="ID,...", help=f"of {', '.join(PROMPTS)}")
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--fault", choices=FAULTS, default="")
+    options = parser.parse_args()
+    from msprobe.pytorch import PrecisionDebugger
+
+    debugger = PrecisionDebugger(task="tensor", dump_path=options.dump_path, level="mix")
+    server = PackedServer(build(), debugger, fault=options.fault)
+    requests = [prompt(name) for name in options.requests.split(",")]
+    for _ in range(options.steps):
+        server.run([Scheduled(one, len(one.tokens) - one.computed) for one in requests])
+    print({one.id: bytes(one.tokens[len(PROMPTS[one.id]) :]).decode("latin-1") for one in requests})
+
+
+if __name__ == "__main__":
+    main()

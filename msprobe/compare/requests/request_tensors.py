@@ -1,0 +1,245 @@
+"""What of each pair of tensors belongs to the request that is compared, and what need not agree.
+
+A server holds more than one request: a cache has the keys of all of them, and numbers say where a request lies (slots
+of the cache, offsets in the batch). These differ between two batches that answer alike. So a tensor without an axis of
+tokens that differs is not judged, and an integer tensor that differs is judged by what its calls make of it: where all
+they return agrees, it chose the same values from another place. Parameters and everything with tokens are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.leaves import is_shape, row_name
+from msprobe.compare.requests.request_rows import RequestRows
+from msprobe.compare.requests.token_axes import Match, TokenAxes, TokenAxis
+from msprobe.compare.requests.token_pairs import token_range
+from msprobe.compare.table.table import LeafTable, RowRanges
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.verdict import Ints, Measured, RowKind, beyond_rounding
+
+_SAME_LENGTHS = 3
+"""So many axes of one length in a tensor: it is a width, too, as the rows of a batch are on two axes at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """The tensors of a pair of dumps, of which the part of one request is compared.
+
+    Attributes:
+        axes: where the request is.
+        tokens: the axis of tokens, by row.
+        ranges: the parts of both sides, by row.
+        unclear: rows of which several parts fit.
+        apart: rows that hold the request, but no common token.
+        others: rows of tensors without an axis of tokens.
+        excused: rows that differ and are not judged; they are known when the differences are.
+    """
+
+    axes: TokenAxes
+    tokens: Mapping[int, TokenAxis]
+    ranges: Mapping[int, RowRanges]
+    unclear: frozenset[int]
+    apart: frozenset[int]
+    others: frozenset[int]
+    excused: set[int] = field(default_factory=set)
+
+    @property
+    def positions(self) -> str:
+        """The positions of the compared tokens, such as ``4-7``."""
+        return token_range(*self.axes.span)
+
+    @property
+    def text(self) -> str:
+        """The request and its compared tokens in words."""
+        plural = "s" if "-" in self.positions else ""
+        return f"token{plural} {self.positions} of request {self.axes.target.id}"
+
+    @property
+    def lengths(self) -> Iterator[tuple[int, int]]:
+        """Numbers that describe the batches of both sides, and may stand among the arguments."""
+        yield from zip(self.axes.target.numbers, self.axes.golden.numbers, strict=True)
+
+    def excuse(self, table: LeafTable, measured: Measured) -> None:
+        """Note the rows that differ and are not judged."""
+        differs = beyond_rounding(measured) | (measured.kind > RowKind.UNCHECKED)
+        self.excused.update(row for row in self.others if differs[row])
+        indices = {row for row in self.tokens if differs[row] and _is_index(table.golden[row])}
+        indices -= _results(table, indices)
+        self.excused.update(_without_consequence(table, indices, self.excused | self.unclear | self.apart, differs))
+
+    def remarks(self, table: LeafTable) -> list[str]:
+        """Return sentences about what was not judged, with reason."""
+        notes = [f"{self.text}: {len(self.tokens)} tensors were compared in their rows"]
+        if self.excused:
+            notes.append(
+                f"{len(self.excused)} values that differ hold other requests, or say where this one is "
+                f"(first: {_name(table, min(self.excused))}); what this request got from them is compared"
+            )
+        return notes
+
+    def lost(self, table: LeafTable, kinds: Ints) -> list[str]:
+        """Return sentences about what should have been judged and was not."""
+        notes = []
+        if self.unclear:
+            notes.append(
+                f"{len(self.unclear)} tensors were not compared: several of their axes are as long as the batch "
+                f"(first: {_name(table, min(self.unclear))}); record another number of tokens in a step"
+            )
+        judged = [row for row in self.tokens if kinds[row] <= RowKind.NONE]
+        last = max((row for row in self.excused if row in self.others), default=-1)
+        if last >= 0 and (not judged or max(judged) < last):
+            notes.append(f"what follows from {_name(table, last)} was not compared: no later tensor has tokens")
+        return notes
+
+
+def request_part(table: LeafTable, axes: TokenAxes, whole: set[int]) -> RequestPart:
+    """Return what of the tensors of a table belongs to a request; ``whole`` are the rows of parameters."""
+    axes = _with_padding(table, axes, whole)
+    found: dict[int, Match] = {}
+    others = set()
+    for row in range(table.row_count):
+        target, golden = _shape(table.target[row]), _shape(table.golden[row])
+        if target is None or golden is None or row in whole or row in table.together:
+            continue
+        match = axes.match(target, golden)
+        if match is None:
+            others.add(row)
+        else:
+            found[row] = match
+    return RequestPart(
+        axes,
+        {row: match.tokens for row, match in found.items() if match.tokens is not None and not match.unclear},
+        {row: match.ranges for row, match in found.items() if not match.apart and not match.unclear},
+        frozenset(row for row, match in found.items() if match.unclear),
+        frozenset(row for row, match in found.items() if match.apart),
+        frozenset(others),
+    )
+
+
+def _with_padding(table: LeafTable, axes: TokenAxes, whole: set[int]) -> TokenAxes:
+    """Return the axes with the lengths to which graphs pad the batches, and the widths that the model has."""
+    sides: list[RequestRows] = []
+    for leaves, rows in ((table.target, axes.target), (table.golden, axes.golden)):
+        padded = _padded_length((leaf for row, leaf in enumerate(leaves) if row not in whole), rows.packed)
+        sides.append(rows.padded_to(padded))
+    shapes = [(row, shape) for row, leaf in enumerate(table.golden) if (shape := _shape(leaf))]
+    widths = {length for row, shape in shapes if row in whole for length in shape}
+    widths.update(one for _, shape in shapes for one in shape if shape.count(one) >= _SAME_LENGTHS)
+    return replace(axes, target=sides[0], golden=sides[1], widths=frozenset(widths - {1}), _known={})
+
+
+def _padded_length(leaves: Iterable[Leaf | None], packed: int) -> int:
+    """Return the length to which the rows of a batch are padded.
+
+    The ids of the tokens are the first integers of a step; a tensor of floating-point numbers with as many rows has to
+    follow.
+    """
+    length = 0
+    for leaf in leaves:
+        shape = _shape(leaf)
+        if leaf is None or not shape:
+            continue
+        if not length and _is_index(leaf):
+            length = max(shape)
+        elif length > packed and not _is_index(leaf) and length in (shape[0], shape[min(1, len(shape) - 1)]):
+            return length
+    return packed
+
+
+def _results(table: LeafTable, indices: set[int]) -> set[int]:
+    """Return the integers that calls have made from floating-point numbers: they are results, such as chosen tokens."""
+    entry_of = table.entry_of_row()
+    return {
+        row
+        for row in indices
+        if _slot(table, row) == OUTPUT
+        and any(
+            _slot(table, other) == INPUT and _shape(table.golden[other]) is not None and not _is_index(table.golden[other])
+            for other in table.rows_of(int(entry_of[row]))
+        )
+    }
+
+
+def _without_consequence(table: LeafTable, indices: set[int], excused: set[int], differs: Any) -> set[int]:
+    """Return the integer tensors of which no call makes anything that differs.
+
+    A tensor is followed to the innermost calls that take it. What such a call returns in integers may differ, where
+    that has no consequence either.
+    """
+    uses = _uses(table)
+    open_rows = set(indices)
+    while True:
+        kept = {row for row in open_rows if _is_harmless(table, row, uses, excused | open_rows, differs)}
+        if kept == open_rows:
+            return kept
+        open_rows = kept
+
+
+def _is_harmless(
+    table: LeafTable, row: int, uses: Mapping[str, Sequence[int]], excused: set[int], differs: Any
+) -> bool:
+    results = (
+        result
+        for entry in uses.get(_identity(table.target[row]), ())
+        for result in table.rows_of(entry)
+        if _slot(table, result) == OUTPUT
+    )
+    return all(not differs[result] or result in excused for result in results)
+
+
+def _uses(table: LeafTable) -> dict[str, list[int]]:
+    """Return the innermost calls that take a tensor of integers, by what tells it from others."""
+    uses: dict[str, list[int]] = {}
+    for row, leaf in enumerate(table.target):
+        if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw) and _is_index(leaf):
+            uses.setdefault(_identity(leaf), []).append(row)
+    entry_of = table.entry_of_row()
+    return {key: _innermost(table, [int(entry_of[row]) for row in rows]) for key, rows in uses.items()}
+
+
+def _innermost(table: LeafTable, entries: list[int]) -> list[int]:
+    """Return the calls that are no modules, or the modules of which none contains another one."""
+    functions = [entry for entry in entries if not is_module(table.keys[entry])]
+    if functions:
+        return functions
+    paths = {entry: ".".join(table.keys[entry].stem.split(".")[1:-1]) for entry in entries}  # without kind and class
+    return [
+        entry
+        for entry in entries
+        if not any(other != paths[entry] and other.startswith(f"{paths[entry]}.") for other in paths.values())
+    ]
+
+
+def _identity(leaf: Leaf | None) -> str:
+    """Return what tells a recorded tensor from others: its number of elements and its statistics."""
+    if leaf is None:
+        return ""
+    lengths = sorted(length for length in _shape(leaf) or () if length != 1)
+    return str((lengths, [leaf.raw.get(name) for name in STATISTIC_NAMES]))
+
+
+def _slot(table: LeafTable, row: int) -> str:
+    leaf = table.target[row] or table.golden[row]
+    return "" if leaf is None else leaf.slot
+
+
+def _is_index(leaf: Leaf | None) -> bool:
+    """Return whether a tensor holds integers."""
+    dtype = str(leaf.raw.get("dtype", "")).lower() if leaf is not None and is_tensor(leaf.raw) else ""
+    return "int" in dtype
+
+
+def _shape(leaf: Leaf | None) -> tuple[int, ...] | None:
+    if leaf is None or not is_tensor(leaf.raw) or not is_shape(leaf.raw["shape"]):
+        return None
+    return tuple(leaf.raw["shape"])
+
+
+def _name(table: LeafTable, row: int) -> str:
+    leaf, entry = table.target[row], table.entries[table.entries_of([row])[0]]
+    return entry.name if leaf is None else row_name(entry.target or "", leaf)
