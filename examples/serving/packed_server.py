@@ -1,10 +1,11 @@
 """A server that packs the tokens of all scheduled requests into one batch, as vLLM does, and records each step.
 
-    python packed_server.py alone --requests a
-    python packed_server.py batch --requests b,a,c
+    python packed_server.py alone "a;a"             # two steps: the prompt, then one token
+    python packed_server.py batch "b,a:5;a,b,c;a"   # five tokens of the prompt of a beside b, then the rest
     msprobe compare -tp batch -gp alone --target-request a
 
-Keys and values lie in a cache of slots. A step takes a part of each request: a chunk of its prompt, or the token that
+Keys and values lie in a cache of slots. Where a request is in the batch and in the cache is no argument of the model: its
+attention looks that up, as in vLLM. A step takes a part of each request: a chunk of its prompt, or the token that
 was generated last. Prompts may begin with a prefix that is in the cache already, and a batch may be padded to a length
 for which a graph was captured.
 """
@@ -26,7 +27,8 @@ PROMPTS = {"a": "Hello, my name", "b": "Numbers", "c": "is this it?", "d": "Hell
 FAULTS = ("position", "slot", "mask", "scale")
 
 
-class Batch(NamedTuple):
+@dataclass
+class Batch:
     """One step: ids, positions and slots of its tokens, and which slots hold the tokens so far (the context)."""
 
     tokens: Tensor
@@ -47,8 +49,11 @@ class Attention(nn.Module):
         self.scale = (WIDTH // HEADS) ** -0.5
         self.keys = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
         self.values = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
+        self.batch: Batch | None = None
 
-    def forward(self, x: Tensor, batch: Batch) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
+        batch = self.batch
+        assert batch is not None  # the server has set it
         query, key, value = (part.reshape(len(x), HEADS, -1) for part in self.qkv_proj(x).chunk(3, dim=-1))
         self.keys[batch.slots], self.values[batch.slots] = key, value
         keys, values = self.keys[batch.context_slots], self.values[batch.context_slots]
@@ -67,8 +72,8 @@ class DecoderLayer(nn.Module):
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(WIDTH), RMSNorm(WIDTH)
         self.self_attn, self.mlp = Attention(), MLP(WIDTH)
 
-    def forward(self, x: Tensor, batch: Batch) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), batch)
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x))
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -83,12 +88,16 @@ class PackedDecoder(nn.Module):
         self.norm = RMSNorm(WIDTH)
         self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Return the logits of the last token of each request: (requests, vocabulary)."""
-        x = self.embed_tokens(batch.tokens) + self.embed_positions(batch.positions)
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return the hidden states of packed tokens: (tokens, width)."""
+        x = self.embed_tokens(tokens) + self.embed_positions(positions)
         for layer in self.layers:
-            x = layer(x, batch)
-        return self.lm_head(self.norm(x[batch.last]))
+            x = layer(x)
+        return self.norm(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the logits of some rows: (rows, vocabulary)."""
+        return self.lm_head(x)
 
 
 @dataclass
@@ -129,13 +138,16 @@ class PackedServer:
     def run(self, scheduled: Sequence[Scheduled]) -> None:
         """Compute some tokens of each request; a request with a whole prompt gets one more token."""
         batch = self._batch(scheduled)
+        for layer in self.model.layers:
+            layer.self_attn.batch = batch
         if self.debugger is not None:
             self.debugger.start(
                 model=self.model,
                 scheduled_tokens={one.request.id: one.count for one in scheduled},
                 computed_tokens={one.request.id: one.request.computed for one in scheduled},
             )
-        chosen = self.model(batch).argmax(-1).tolist()
+        hidden = self.model(batch.tokens, batch.positions)
+        chosen = self.model.logits(hidden[batch.last]).argmax(-1).tolist()
         if self.debugger is not None:
             self.debugger.stop()
             self.debugger.step()
@@ -166,7 +178,7 @@ class PackedServer:
             mask[0] = True
         mask &= torch.tensor(context_positions)[None] <= position[:, None]
         if self.fault == "position":
-            position[1] += 1
+            position[last[0]] += 1
         if self.fault == "slot":
             context_slots[2] = self.free[0]
         return Batch(
@@ -185,26 +197,50 @@ def build() -> PackedDecoder:
     return PackedDecoder().eval()
 
 
-def prompt(name: str) -> Request:
-    """A request of ``PROMPTS``."""
-    return Request(name, list(PROMPTS[name].encode()))
+def requests() -> dict[str, Request]:
+    """A request for each of ``PROMPTS``."""
+    return {name: Request(name, list(text.encode())) for name, text in PROMPTS.items()}
+
+
+def share_prefix(server: PackedServer, requests: dict[str, Request], count: int) -> None:
+    """Compute the first tokens of d, unrecorded and without a fault, and let a go on from there: both begin alike."""
+    debugger, fault = server.debugger, server.fault
+    server.debugger, server.fault = None, ""
+    server.run([Scheduled(requests["d"], count)])
+    requests["a"].slots, requests["a"].computed = requests["d"].slots[:count], count
+    server.debugger, server.fault = debugger, fault
+
+
+def scheduled(step: str, requests: dict[str, Request]) -> list[Scheduled]:
+    """What a step of the plan computes: of each request so many tokens, or all that it has."""
+    batch = []
+    for item in step.split(","):
+        name, _, count = item.partition(":")
+        request = requests[name]
+        batch.append(Scheduled(request, int(count) if count else len(request.tokens) - request.computed))
+    return batch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Answer requests in one packed batch, and record each step.")
+    parser = argparse.ArgumentParser(description="Answer requests in packed batches, and record each step.")
     parser.add_argument("dump_path")
-    parser.add_argument("--requests", default="a", metavar="ID,...", help=f"of {', '.join(PROMPTS)}")
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("plan", help=f"such as 'a:5,b;a,b': steps of ID[:TOKENS]; the ids are {', '.join(PROMPTS)}")
+    parser.add_argument("--graphs", default="", metavar="N,...", help="pad each batch to one of these lengths")
+    parser.add_argument("--prefix", type=int, default=0, metavar="N", help="N tokens of a are in the cache already")
     parser.add_argument("--fault", choices=FAULTS, default="")
+    parser.add_argument("--level", default="mix")
+    parser.add_argument("--task", default="tensor")
     options = parser.parse_args()
     from msprobe.pytorch import PrecisionDebugger
 
-    debugger = PrecisionDebugger(task="tensor", dump_path=options.dump_path, level="mix")
-    server = PackedServer(build(), debugger, fault=options.fault)
-    requests = [prompt(name) for name in options.requests.split(",")]
-    for _ in range(options.steps):
-        server.run([Scheduled(one, len(one.tokens) - one.computed) for one in requests])
-    print({one.id: bytes(one.tokens[len(PROMPTS[one.id]) :]).decode("latin-1") for one in requests})
+    debugger = PrecisionDebugger(task=options.task, dump_path=options.dump_path, level=options.level)
+    graphs = [int(length) for length in options.graphs.split(",") if length]
+    server, present = PackedServer(build(), debugger, graphs, options.fault), requests()
+    if options.prefix:
+        share_prefix(server, present, options.prefix)
+    for step in options.plan.split(";"):
+        server.run(scheduled(step, present))
+    print({one.id: bytes(one.tokens[len(PROMPTS[one.id]) :]).decode("latin-1") for one in present.values()})
 
 
 if __name__ == "__main__":

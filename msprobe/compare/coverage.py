@@ -65,7 +65,7 @@ def coverage_of(comparison: Comparison) -> Coverage:
     if comparison.table.partial is not None:
         from msprobe.compare.exemptions.sliced_tensors import lost_parts  # only where tensors are compared in part
 
-        lost = lost + lost_parts(comparison.table, comparison.judged.kind)
+        lost = lost + lost_parts(comparison.table)
     remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
     return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))
 

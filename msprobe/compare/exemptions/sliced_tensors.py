@@ -108,7 +108,7 @@ class SlicedTensors(Exemption):
         if table.partial is None:
             return []
         if table.partial.request is not None:
-            return table.partial.request.remarks(table)
+            return table.partial.request.remarks(table, table.partial.unknown)
         count = len(table.partial.ranges) - len(table.partial.unknown)
         if not table.partial.ranges:
             return ["no tensor has an axis that the slices fit: all were compared whole"]
@@ -121,15 +121,15 @@ def _request_part(table: LeafTable, axes: TokenAxes, whole: set[int]) -> Request
     return request_part(table, axes, whole)
 
 
-def lost_parts(table: LeafTable, kinds: Ints) -> list[str]:
+def lost_parts(table: LeafTable) -> list[str]:
     """Return a sentence about the tensors whose part has no numbers because only their statistics were recorded, and
-    those about rows of a request that could not be found; ``kinds`` are those of all rows."""
+    those about rows of a request that could not be found."""
     if table.partial is None:
         return []
     request = table.partial.request
     unknown = table.partial.unknown - (request.unclear | request.apart if request is not None else frozenset())
     rows = [row for row in sorted(unknown) if _has_no_file(table, row)]
-    lost = [] if request is None else request.lost(table, kinds)
+    lost = [] if request is None else request.lost(table)
     if not rows:
         return lost
     leaf, entry = table.golden[rows[0]], table.entries[table.entries_of(rows[:1])[0]]

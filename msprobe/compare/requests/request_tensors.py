@@ -20,7 +20,7 @@ from msprobe.compare.requests.token_pairs import token_range
 from msprobe.compare.table.table import LeafTable, RowRanges
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.verdict import Ints, Measured, RowKind, beyond_rounding
+from msprobe.numerics.verdict import Measured, RowKind, beyond_rounding
 
 _SAME_LENGTHS = 3
 """So many axes of one length in a tensor: it is a width, too, as the rows of a batch are on two axes at most."""
@@ -70,11 +70,25 @@ class RequestPart:
         self.excused.update(row for row in self.others if differs[row])
         indices = {row for row in self.tokens if differs[row] and _is_index(table.golden[row])}
         indices -= _results(table, indices)
+        self.excused.update(_slots(table, indices, self.excused))
+        self.excused.update(row for row in indices if self._is_beside_floats(table, row))
         self.excused.update(_without_consequence(table, indices, self.excused | self.unclear | self.apart, differs))
 
-    def remarks(self, table: LeafTable) -> list[str]:
-        """Return sentences about what was not judged, with reason."""
-        notes = [f"{self.text}: {len(self.tokens)} tensors were compared in their rows"]
+    def _is_beside_floats(self, table: LeafTable, row: int) -> bool:
+        """Return whether a module is given these integers beside tokens: they say where the tokens belong.
+
+        What the module makes of them is judged. Given alone, to an embedding, they are its data.
+        """
+        entry = table.entries_of([row])[0]
+        if _slot(table, row) != INPUT or not is_module(table.keys[entry]):
+            return False
+        inputs = (other for other in table.rows_of(entry) if other in self.tokens and _slot(table, other) == INPUT)
+        return any(not _is_index(table.golden[other]) for other in inputs)
+
+    def remarks(self, table: LeafTable, unknown: frozenset[int]) -> list[str]:
+        """Return sentences about what was not judged, with reason; ``unknown`` are the rows without numbers."""
+        count = len(self.tokens.keys() - unknown)
+        notes = [f"{self.text}: {count} tensors were compared in their rows"]
         if self.excused:
             notes.append(
                 f"{len(self.excused)} values that differ hold other requests, or say where this one is "
@@ -82,7 +96,7 @@ class RequestPart:
             )
         return notes
 
-    def lost(self, table: LeafTable, kinds: Ints) -> list[str]:
+    def lost(self, table: LeafTable) -> list[str]:
         """Return sentences about what should have been judged and was not."""
         notes = []
         if self.unclear:
@@ -90,9 +104,8 @@ class RequestPart:
                 f"{len(self.unclear)} tensors were not compared: several of their axes are as long as the batch "
                 f"(first: {_name(table, min(self.unclear))}); record another number of tokens in a step"
             )
-        judged = [row for row in self.tokens if kinds[row] <= RowKind.NONE]
         last = max((row for row in self.excused if row in self.others), default=-1)
-        if last >= 0 and (not judged or max(judged) < last):
+        if last > max(self.tokens, default=-1):
             notes.append(f"what follows from {_name(table, last)} was not compared: no later tensor has tokens")
         return notes
 
@@ -149,6 +162,18 @@ def _padded_length(leaves: Iterable[Leaf | None], packed: int) -> int:
         elif length > packed and not _is_index(leaf) and length in (shape[0], shape[min(1, len(shape) - 1)]):
             return length
     return packed
+
+
+def _slots(table: LeafTable, indices: set[int], others: set[int]) -> set[int]:
+    """Return the integers that say where something lies in a tensor that holds other requests, such as a cache.
+
+    They mean nothing on the other side, wherever they are recorded.
+    """
+    entry_of = table.entry_of_row()
+    holding = {int(entry_of[row]) for row in others if _slot(table, row) == INPUT}
+    holding = {entry for entry in holding if not is_module(table.keys[entry])}
+    slots = {_identity(table.target[row]) for row in indices if int(entry_of[row]) in holding}
+    return {row for row in indices if _identity(table.target[row]) in slots}
 
 
 def _results(table: LeafTable, indices: set[int]) -> set[int]:

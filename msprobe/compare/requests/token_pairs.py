@@ -1,8 +1,8 @@
 """Pair the steps of two servers by the tokens of one request: ``--target-request`` and ``--golden-request``.
 
 Steps pair by rank, and by the positions of the tokens that both hold of the request, whatever their numbers are. One
-step of a side may pair with several of the other (a prompt in chunks). Of a token that a side has in several steps (a
-request that was interrupted and computed again) the first one counts.
+step of a side may pair with several of the other (a prompt in chunks). A step of the golden run with tokens that are
+all compared already (a request that was interrupted and computed again) is left out.
 """
 
 from __future__ import annotations
@@ -59,14 +59,13 @@ def token_pairs(
     """
     left, right = (_holding(side, *rest) for side, *rest in zip(_SIDES, sides, requests, strict=True))
     pairs: list[TokenPair] = []
-    taken: set[tuple[int, int]] = set()
     for target in left:
+        covered: set[int] = set()
         for golden in right:
             first, stop = _common(target.rows, golden.rows)
-            rank = id(target.place), first
-            if first >= stop or not same_rank([target.place], [golden.place]) or rank in taken:
+            if covered.issuperset(range(first, stop)) or not same_rank([target.place], [golden.place]):
                 continue
-            taken.add(rank)
+            covered.update(range(first, stop))
             pairs.append(TokenPair(target.place, golden.place, first, stop))
     if not pairs:
         held = (f"tokens {_ranges(side)} in the {name}" for name, side in zip(_SIDES, (left, right), strict=True))
@@ -135,6 +134,7 @@ def _ranges(side: Sequence[PlaceRows]) -> str:
 
 def _text(positions: Sequence[int]) -> str:
     """Return ascending numbers as ranges: ``0-3, 7``."""
-    begins = [number for number in positions if number - 1 not in set(positions)]
-    ends = [number for number in positions if number + 1 not in set(positions)]
+    present = set(positions)
+    begins = [number for number in positions if number - 1 not in present]
+    ends = [number for number in positions if number + 1 not in present]
     return ", ".join(token_range(begin, end + 1) for begin, end in zip(begins, ends, strict=True))
