@@ -4,8 +4,8 @@
     python packed_server.py batch "b,a:5;a,b,c;a"   # five tokens of the prompt of a beside b, then the rest
     msprobe compare -tp batch -gp alone --target-request a
 
-Keys and values lie in a cache of slots. Where a request is in the batch and in the cache is no argument of the model: its
-attention looks that up, as in vLLM. A step takes a part of each request: a chunk of its prompt, or the token that
+Keys and values lie in a cache of slots. Where a request is in the batch and in the cache is no argument of the model:
+its attention looks that up, as in vLLM. A step takes a part of each request: a chunk of its prompt, or the token that
 was generated last. Prompts may begin with a prefix that is in the cache already, and a batch may be padded to a length
 for which a graph was captured.
 """

@@ -1,7 +1,8 @@
 """Pair the dumps below two paths.
 
-Dumps pair by step and rank, or by the tokens of one request of a server. A single process of one side pairs with a single process of the other side, and so do two
-dumps that the user named. A pair is left out where a process was killed before it recorded a call of the step.
+Dumps pair by step and rank, or by the tokens of one request of a server. A single process of one side pairs with a
+single process of the other side, and so do two dumps that the user named. A pair is left out where a process was killed
+before it recorded a call of the step.
 """
 
 from __future__ import annotations

@@ -275,7 +275,9 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
             make_folder(folder)
             paths = _write_table(folder, stem, rows, observer)
             if options.mapping.layer_mapping is not None:
-                paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping", outcome.tokens), comparison.table))
+                paths.append(
+                    write_data_mapping(folder, _stem(place, options, "data_mapping", outcome.tokens), comparison.table)
+                )
             if comparison.table.layer_map is not None:
                 map_stem = _stem(place, options, "layer_mapping", outcome.tokens)
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))

@@ -134,10 +134,11 @@ def lost_parts(table: LeafTable) -> list[str]:
         return lost
     leaf, entry = table.golden[rows[0]], table.entries[table.entries_of(rows[:1])[0]]
     name = entry.name if leaf is None else row_name(entry.golden or "", leaf)
-    return lost + [
+    lost.append(
         f"{len(rows)} tensors were not compared: a slice needs whole tensors, and these have statistics only (first: "
         f"{name}); collect with task tensor, or give slice in the configuration"
-    ]
+    )
+    return lost
 
 
 def _has_no_file(table: LeafTable, row: int) -> bool:

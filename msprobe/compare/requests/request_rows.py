@@ -43,12 +43,12 @@ def parse_request(text: Any, option: str) -> RequestOption:
 
 
 class AxisPart(NamedTuple):
-    """The part of an axis that belongs to a request: indices from ``begin``, tokens from ``position``, so many."""
+    """The part of an axis that belongs to a request: tokens from ``position`` on, at indices from ``begin`` on."""
 
     kind: str
     begin: int
     position: int
-    count: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)

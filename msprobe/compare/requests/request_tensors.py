@@ -184,7 +184,9 @@ def _results(table: LeafTable, indices: set[int]) -> set[int]:
         for row in indices
         if _slot(table, row) == OUTPUT
         and any(
-            _slot(table, other) == INPUT and _shape(table.golden[other]) is not None and not _is_index(table.golden[other])
+            _slot(table, other) == INPUT
+            and _shape(table.golden[other]) is not None
+            and not _is_index(table.golden[other])
             for other in table.rows_of(int(entry_of[row]))
         )
     }

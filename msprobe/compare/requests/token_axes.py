@@ -119,7 +119,7 @@ class TokenAxes:
 
     def _common(self, left: AxisPart, right: AxisPart, equal: bool) -> _Axis:
         first = max(left.position, right.position)
-        stop = min(left.position + left.count, right.position + right.count)
+        stop = min(left.position + left.tokens, right.position + right.tokens)
         target, golden = (
             slice(one.begin + first - one.position, one.begin + stop - one.position) for one in (left, right)
         )
@@ -139,8 +139,8 @@ def _length(axis: _Axis, target: Shape) -> int:
 def _ranges(axes: tuple[_Axis, ...], shapes: tuple[Shape, Shape]) -> RowRanges:
     """Return the index ranges of both sides; None for a tensor that stays whole."""
     sides: list[Ranges | None] = []
-    for side, shape in enumerate(shapes):
-        own = tuple(axis[side] for axis in axes if axis[side] is not None)
+    for taken, shape in zip(([axis.target for axis in axes], [axis.golden for axis in axes]), shapes, strict=True):
+        own = tuple(one for one in taken if one is not None)
         whole = all(one == slice(0, length) for one, length in zip(own, shape, strict=True))
         sides.append(None if whole else own)
     return sides[0], sides[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msprobe.compare.requests.request_rows import RequestOption, RequestRows, parse_request, request_ids, request_rows
 from msprobe.core.errors import NotComparableError, ReadError
@@ -57,7 +57,7 @@ def token_pairs(
     Raises:
         NotComparableError: a side has no token counts, no such request, or no token of it that the other side has.
     """
-    left, right = (_holding(side, *rest) for side, *rest in zip(_SIDES, sides, requests, strict=True))
+    left, right = (_holding(*side) for side in zip(_SIDES, sides, requests, strict=True))
     pairs: list[TokenPair] = []
     for target in left:
         covered: set[int] = set()
@@ -102,14 +102,17 @@ def _holding(side: str, places: Sequence[Place], request: RequestOption) -> list
 
 def _header(place: Place) -> Mapping[str, Any]:
     """Return the header of a dump, without its records where its layout allows that."""
-    if isinstance(place.document, Path) and place.document.is_file():
-        try:
-            with opened_documents(place.document, place.document) as documents:
-                if documents is not None:
-                    return documents.headers[0]
-        except (OSError, ValueError, ReadError):
-            pass  # read as a whole, which says what is wrong with it
-    return load_dump(place).header
+    return _header_alone(place) or load_dump(place).header
+
+
+def _header_alone(place: Place) -> Mapping[str, Any] | None:
+    if not isinstance(cast(object, place.document), Path):
+        return None
+    try:
+        with opened_documents(place.document, place.document) as documents:
+            return None if documents is None else documents.headers[0]
+    except (OSError, ValueError, ReadError):  # who reads the whole of it says what is wrong
+        return None
 
 
 def _common(left: RequestRows, right: RequestRows) -> tuple[int, int]:

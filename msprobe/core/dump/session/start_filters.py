@@ -41,9 +41,7 @@ class StartFilters:
         tokens: the cut for the request of the present start; None when tensors are recorded whole.
     """
 
-    def __init__(
-        self, config: DumpConfig, current: CurrentObserver, runtime: Runtime, requests: RequestTokens
-    ) -> None:
+    def __init__(self, config: DumpConfig, current: CurrentObserver, runtime: Runtime, requests: RequestTokens) -> None:
         section = config.section
         self.findings = Findings(section.finding_limit, self._end)
         self.tokens: SliceItem | None = None

@@ -18,10 +18,10 @@ from msprobe.core.dump.session.task_factory import StepContext, make_barrier, ma
 from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.errors import error_text
 from msprobe.core.log import logger
+from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
-from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
