@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from examples.serving.packed_server import FAULTS
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.jobs.compare import CompareResult, compare
 from msprobe.report.summary_text import summary_text
@@ -19,6 +18,7 @@ from tests import forked
 
 SERVER = Path(__file__).resolve().parents[2] / "examples" / "serving" / "packed_server.py"
 ALONE = "a;a;a"
+FAULTS = ("position", "slot", "mask", "scale")
 Record = Callable[..., Path]
 pytestmark = pytest.mark.torch
 
