@@ -65,23 +65,12 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     if (found := search.run()) is None:
         setting = unshown_setting(comparison)
         return None if setting is None else Divergence(len(comparison.table.entries), setting)
-    _set_token(comparison, found)
     if search.place_told:
         return found
     source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
     if source is not None:
         set_place(found.description, source)
     return found
-
-
-def _set_token(comparison: Comparison, found: Divergence) -> None:
-    """Fill in the request that is compared, and which of its tokens differs first."""
-    partial = comparison.table.partial
-    if partial is not None and partial.request is not None:
-        from msprobe.compare.requests.first_token import first_token  # only where a request is compared
-
-        found.description.request = partial.request.axes.target.id
-        found.description.token = first_token(comparison, found.entry)
 
 
 class _DivergenceSearch:

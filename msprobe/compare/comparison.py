@@ -225,7 +225,7 @@ def _request_axes(options: MappingOptions, target: Dump, golden: Dump) -> TokenA
     """Return what finds the rows of the request that the options name; None where they name none."""
     if not options.of_request:
         return None
-    from msprobe.compare.requests.request_rows import rows_of_pair  # only where a request is compared
+    from msprobe.compare.inputs.request_rows import rows_of_pair  # only where a request is compared
     from msprobe.compare.requests.token_axes import TokenAxes
     from msprobe.compare.requests.token_pairs import requests_of
 

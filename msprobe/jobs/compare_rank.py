@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
@@ -32,6 +32,9 @@ from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+
+if TYPE_CHECKING:
+    from msprobe.analyze.first_divergence import Divergence
 
 WORTH_BYTES, WORTH_ROWS = 4_000_000, 10_000
 """Below these sizes of a document and of a table, copying this process costs what it saves."""
@@ -159,6 +162,15 @@ def _compare(
     return done or outcome
 
 
+def _name_token(divergence: Divergence, comparison: Comparison) -> None:
+    """Fill in which token of the compared request differs first."""
+    from msprobe.compare.requests.first_token import first_token  # only where a request is compared
+
+    folders = comparison.target.tensor_folder, comparison.golden.tensor_folder
+    found = first_token(comparison.table, comparison.judged, folders, divergence.entry)
+    divergence.description.request, divergence.description.token = found
+
+
 def _tokens(comparison: Comparison) -> str:
     """Return the positions of the tokens that are compared of a request; "" without a request."""
     partial = comparison.table.partial
@@ -219,6 +231,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
 
         outcome.entry, outcome.first_divergence = divergence.entry, divergence.description
         outcome.notes += advice(comparison)
+        if outcome.tokens:
+            _name_token(divergence, comparison)
     outcome.counts = counts(comparison, _write(outcome, rows, place))
     outcome.checked = any_checked(comparison)
     outcome.order_blind = is_order_blind(comparison)

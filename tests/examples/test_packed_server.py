@@ -107,6 +107,16 @@ def test_another_order_of_the_batch(record: Record) -> None:
     assert (wrong.target, wrong.token) == ("Module.embed_positions.Embedding.forward.0", 6)
 
 
+def test_as_many_tokens_as_heads(record: Record) -> None:
+    """In the second step (tokens, heads, width) is (4, 4, 16) on both sides: values tell which axis is cut."""
+    left, right = record("a,b,c,d;a,b,c,d"), record("d,b,a,c;c,d,b,a")
+    for name in "abcd":
+        assert compare(left, right, target_request=name).verdict == "same"
+    wrong = record("a,b,c,d;a,b,c,d", "--fault", "position")
+    found = divergence(compare(wrong, right, target_request="a", step="1"))
+    assert (found.target or "").startswith("Module.embed_") and found.token == 14
+
+
 def test_chunks_against_other_chunks(record: Record) -> None:
     """Each step pairs with those that have its tokens, and every pair says which."""
     result = compare(record("a:5,b;a:4;a,b;a"), record("a:3;a:8,c;a;a"), target_request="a")

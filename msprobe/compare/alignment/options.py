@@ -252,7 +252,7 @@ def _check_requests(values: Mapping[str, Any]) -> None:
     names = [name for name in ("target_request", "golden_request") if values.get(name) is not None]
     if not names:
         return
-    from msprobe.compare.requests.request_rows import parse_request  # only where a request is compared
+    from msprobe.compare.inputs.request_rows import parse_request  # only where a request is compared
 
     for name in names:
         parse_request(values[name], name)

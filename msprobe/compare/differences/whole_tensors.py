@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
+from msprobe.compare.inputs.slices import cut_tensor
 from msprobe.compare.records.leaves import data_name, is_shape
 from msprobe.compare.records.likeness import recorded_alike
 from msprobe.compare.table.table import LeafTable, Ranges
@@ -242,14 +243,6 @@ def _difference(
         custom=tuple(cell for cell, _ in cells),
         notes=tuple(note for _, note in cells if note),
     )
-
-
-def cut_tensor(tensor: Array, ranges: Ranges | None) -> Array:
-    """Return the part of a tensor; the tensor itself where its file has another shape than its record."""
-    fits = ranges is not None and tensor.ndim == len(ranges)
-    if not fits or any(one.stop > length for one, length in zip(ranges or (), tensor.shape, strict=True)):
-        return tensor
-    return np.ascontiguousarray(tensor[ranges])
 
 
 def _other_file(side: str, tensor: Array, dtype: str, record: Mapping[str, Any]) -> str:

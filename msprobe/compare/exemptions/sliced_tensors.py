@@ -34,7 +34,7 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES, set_statistics
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
 if TYPE_CHECKING:
-    from msprobe.compare.requests.request_tensors import RequestPart
+    from msprobe.compare.requests.request_tensors import RequestTensors
     from msprobe.compare.requests.token_axes import TokenAxes
 
 _MOST_WORKERS = 8
@@ -56,7 +56,7 @@ class SlicedTensors(Exemption):
         if dumps.mode is Mode.CHECKSUM:
             raise NotComparableError("a slice of a tensor has no checksum; collect both runs with task tensor")
         whole = _parameters(table)
-        request = None if dumps.request is None else _request_part(table, dumps.request, whole)
+        request = None if dumps.request is None else _request_part(table, dumps, dumps.request, whole)
         ranges: Mapping[int, RowRanges] = (
             request.ranges
             if request is not None
@@ -115,10 +115,10 @@ class SlicedTensors(Exemption):
         return [f"{count} tensors were compared in the chosen slice, the others whole"] if count else []
 
 
-def _request_part(table: LeafTable, axes: TokenAxes, whole: set[int]) -> RequestPart:
+def _request_part(table: LeafTable, dumps: ComparedDumps, axes: TokenAxes, whole: set[int]) -> RequestTensors:
     from msprobe.compare.requests.request_tensors import request_part  # only where a request is compared
 
-    return request_part(table, axes, whole)
+    return request_part(table, axes, whole, (dumps.target.tensor_folder, dumps.golden.tensor_folder))
 
 
 def lost_parts(table: LeafTable) -> list[str]:

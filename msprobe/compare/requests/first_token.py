@@ -8,49 +8,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.whole_tensors import cut_tensor
-from msprobe.compare.records.leaves import data_name
-from msprobe.compare.requests.request_tensors import RequestPart
-from msprobe.compare.table.table import Ranges
-from msprobe.core.errors import ReadError
+from msprobe.compare.inputs.slices import cut_tensor
+from msprobe.compare.requests.part_choice import read_recorded
+from msprobe.compare.table.table import LeafTable, Ranges
 from msprobe.core.store.record_walk import Leaf
-from msprobe.core.store.tensor_reader import read_tensor
-from msprobe.numerics.verdict import RowKind
+from msprobe.numerics.verdict import Judged, RowKind
 
 Array = NDArray[Any]
 
 
-def first_token(comparison: Comparison, entry: int) -> int | None:
-    """Return the position of the first token that differs in a call.
+def first_token(table: LeafTable, judged: Judged, folders: tuple[Path, Path], entry: int) -> tuple[str, int | None]:
+    """Return the request that is compared, and the position of the first of its tokens that differs in a call.
 
     Where no tensor of the call has tokens (an argument, a call of one side), the next one that differs tells which.
     None where that is not known, as with statistics of several tokens.
+
+    Args:
+        table: both dumps, of which a request is compared.
+        judged: the verdicts of all rows.
+        folders: the tensor files of both sides.
+        entry: the call.
     """
-    table = comparison.table
     request = None if table.partial is None else table.partial.request
-    if request is None or entry >= len(table.entries):
-        return None
-    differs = comparison.judged.kind > RowKind.UNCHECKED
-    rows = (row for row in range(int(table.starts[entry]), table.row_count) if differs[row] and row in request.tokens)
-    row = next(rows, None)
-    return None if row is None else _first_in_row(comparison, request, row)
+    if request is None:
+        return "", None
+    first = int(table.starts[min(entry, len(table.entries))])
+    rows = (row for row in range(first, table.row_count) if judged.kind[row] > RowKind.UNCHECKED)
+    row = next((row for row in rows if row in request.tokens), None)
+    if row is None:
+        return request.id, None
+    (axis, position), ranges = request.tokens[row], request.ranges[row]
+    if axis is not None:
+        target = _tensor(table.target[row], folders[0], ranges[0])
+        golden = _tensor(table.golden[row], folders[1], ranges[1])
+        offset = _first_index(target, golden, axis, float(judged.tolerance[row]))
+        return request.id, None if offset is None else position + offset
+    return request.id, position
 
 
-def _first_in_row(comparison: Comparison, request: RequestPart, row: int) -> int | None:
-    axis, position = request.tokens[row]
-    if axis is None:
-        return position
-    table, ranges = comparison.table, request.ranges[row]
-    target = _tensor(table.target[row], comparison.target.tensor_folder, ranges[0])
-    golden = _tensor(table.golden[row], comparison.golden.tensor_folder, ranges[1])
+def _first_index(target: Array | None, golden: Array | None, axis: int, tolerance: float) -> int | None:
+    """Return the first index of an axis at which two tensors differ by more than the tolerance of the whole.
+
+    Where none does (their norms differ), it is that of the largest difference.
+    """
     if target is None or golden is None or target.shape != golden.shape or axis >= target.ndim:
         return None
     others = tuple(number for number in range(target.ndim) if number != axis)
     apart, scale = _apart(target, golden)
     by_token = apart.max(axis=others, initial=0.0)
-    beyond = by_token > float(comparison.judged.tolerance[row]) * scale
-    return position + int(beyond.argmax() if beyond.any() else by_token.argmax())
+    beyond = by_token > tolerance * scale
+    return int(beyond.argmax() if beyond.any() else by_token.argmax())
 
 
 def _apart(target: Array, golden: Array) -> tuple[Array, float]:
@@ -66,11 +73,5 @@ def _apart(target: Array, golden: Array) -> tuple[Array, float]:
 
 def _tensor(leaf: Leaf | None, folder: Path, ranges: Ranges | None) -> Array | None:
     """Return the compared part of a recorded tensor without axes of length 1; None where it has no readable file."""
-    name = None if leaf is None else data_name(leaf.raw)
-    if name is None or Path(name).name != name:
-        return None
-    try:
-        array = cut_tensor(read_tensor(folder / name), ranges)
-    except ReadError:
-        return None
-    return None if array.dtype.kind not in "fiub" else np.squeeze(array)
+    array = read_recorded(leaf, folder)
+    return None if array is None else np.squeeze(cut_tensor(array, ranges))

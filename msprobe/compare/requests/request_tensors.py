@@ -8,33 +8,32 @@ they return agrees, it chose the same values from another place. Parameters and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from msprobe.compare.inputs.request_rows import RequestRows
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.leaves import is_shape, row_name
-from msprobe.compare.requests.request_rows import RequestRows
-from msprobe.compare.requests.token_axes import Match, TokenAxes, TokenAxis
+from msprobe.compare.requests.part_choice import chosen_part
+from msprobe.compare.requests.token_axes import Part, TokenAxes, TokenAxis
 from msprobe.compare.requests.token_pairs import token_range
 from msprobe.compare.table.table import LeafTable, RowRanges
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Measured, RowKind, beyond_rounding
 
-_SAME_LENGTHS = 3
-"""So many axes of one length in a tensor: it is a width, too, as the rows of a batch are on two axes at most."""
-
 
 @dataclass(frozen=True, slots=True)
-class RequestPart:
+class RequestTensors:
     """The tensors of a pair of dumps, of which the part of one request is compared.
 
     Attributes:
         axes: where the request is.
         tokens: the axis of tokens, by row.
         ranges: the parts of both sides, by row.
-        unclear: rows of which several parts fit.
+        unclear: rows of which several parts fit, and no file tells which.
         apart: rows that hold the request, but no common token.
         others: rows of tensors without an axis of tokens.
         excused: rows that differ and are not judged; they are known when the differences are.
@@ -49,6 +48,11 @@ class RequestPart:
     excused: set[int] = field(default_factory=set)
 
     @property
+    def id(self) -> str:
+        """The request, as the target names it."""
+        return self.axes.target.id
+
+    @property
     def positions(self) -> str:
         """The positions of the compared tokens, such as ``4-7``."""
         return token_range(*self.axes.span)
@@ -57,12 +61,12 @@ class RequestPart:
     def text(self) -> str:
         """The request and its compared tokens in words."""
         plural = "s" if "-" in self.positions else ""
-        return f"token{plural} {self.positions} of request {self.axes.target.id}"
+        return f"token{plural} {self.positions} of request {self.id}"
 
     @property
-    def lengths(self) -> Iterator[tuple[int, int]]:
+    def lengths(self) -> set[tuple[int, int]]:
         """Numbers that describe the batches of both sides, and may stand among the arguments."""
-        yield from zip(self.axes.target.numbers, self.axes.golden.numbers, strict=True)
+        return set(zip(self.axes.target.numbers, self.axes.golden.numbers, strict=True))
 
     def excuse(self, table: LeafTable, measured: Measured) -> None:
         """Note the rows that differ and are not judged."""
@@ -102,7 +106,7 @@ class RequestPart:
         if self.unclear:
             notes.append(
                 f"{len(self.unclear)} tensors were not compared: several of their axes are as long as the batch "
-                f"(first: {_name(table, min(self.unclear))}); record another number of tokens in a step"
+                f"(first: {_name(table, min(self.unclear))}); collect with task tensor"
             )
         last = max((row for row in self.excused if row in self.others), default=-1)
         if last > max(self.tokens, default=-1):
@@ -110,11 +114,18 @@ class RequestPart:
         return notes
 
 
-def request_part(table: LeafTable, axes: TokenAxes, whole: set[int]) -> RequestPart:
-    """Return what of the tensors of a table belongs to a request; ``whole`` are the rows of parameters."""
+def request_part(table: LeafTable, axes: TokenAxes, whole: set[int], folders: tuple[Path, Path]) -> RequestTensors:
+    """Return what of the tensors of a table belongs to a request.
+
+    Args:
+        table: both dumps.
+        axes: where the request is.
+        whole: the rows of parameters.
+        folders: the tensor files of both sides.
+    """
     axes = _with_padding(table, axes, whole)
-    found: dict[int, Match] = {}
-    others = set()
+    found: dict[int, Part] = {}
+    unclear, apart, others = set(), set(), set()
     for row in range(table.row_count):
         target, golden = _shape(table.target[row]), _shape(table.golden[row])
         if target is None or golden is None or row in whole or row in table.together:
@@ -122,28 +133,25 @@ def request_part(table: LeafTable, axes: TokenAxes, whole: set[int]) -> RequestP
         match = axes.match(target, golden)
         if match is None:
             others.add(row)
+        elif match.apart:
+            apart.add(row)
+        elif (part := chosen_part(match.choices, (table.target[row], table.golden[row]), folders)) is not None:
+            found[row] = part
         else:
-            found[row] = match
-    return RequestPart(
-        axes,
-        {row: match.tokens for row, match in found.items() if match.tokens is not None and not match.unclear},
-        {row: match.ranges for row, match in found.items() if not match.apart and not match.unclear},
-        frozenset(row for row, match in found.items() if match.unclear),
-        frozenset(row for row, match in found.items() if match.apart),
-        frozenset(others),
-    )
+            unclear.add(row)
+    tokens = {row: part.tokens for row, part in found.items() if part.tokens is not None}
+    ranges = {row: part.ranges for row, part in found.items()}
+    return RequestTensors(axes, tokens, ranges, frozenset(unclear), frozenset(apart), frozenset(others))
 
 
 def _with_padding(table: LeafTable, axes: TokenAxes, whole: set[int]) -> TokenAxes:
-    """Return the axes with the lengths to which graphs pad the batches, and the widths that the model has."""
-    sides: list[RequestRows] = []
-    for leaves, rows in ((table.target, axes.target), (table.golden, axes.golden)):
-        padded = _padded_length((leaf for row, leaf in enumerate(leaves) if row not in whole), rows.packed)
-        sides.append(rows.padded_to(padded))
-    shapes = [(row, shape) for row, leaf in enumerate(table.golden) if (shape := _shape(leaf))]
-    widths = {length for row, shape in shapes if row in whole for length in shape}
-    widths.update(one for _, shape in shapes for one in shape if shape.count(one) >= _SAME_LENGTHS)
-    return replace(axes, target=sides[0], golden=sides[1], widths=frozenset(widths - {1}), _known={})
+    """Return the axes with the lengths to which graphs pad the batches."""
+
+    def padded(leaves: Sequence[Leaf | None], rows: RequestRows) -> RequestRows:
+        tensors = (leaf for row, leaf in enumerate(leaves) if row not in whole)
+        return rows.padded_to(_padded_length(tensors, rows.packed))
+
+    return TokenAxes(padded(table.target, axes.target), padded(table.golden, axes.golden))
 
 
 def _padded_length(leaves: Iterable[Leaf | None], packed: int) -> int:

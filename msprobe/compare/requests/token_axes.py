@@ -3,7 +3,8 @@
 ``TokenAxes.match`` goes through both shapes from left to right. An axis is cut where both sides may hold the request
 there in a way that fits (``request_rows``); any other axis has to be as long on both sides. Axes of length 1 may be
 missing on a side, so that a packed (tokens, width) fits a plain (1, tokens, width). Where that works out in several
-ways, the one with most cut axes is taken: a packed batch that happens to be as long on both sides is cut on both.
+ways, the one with most cut axes is taken. Shapes cannot tell where a batch is as long on both sides, and several axes
+have this length: tokens and a width, or tokens twice. All ways are choices then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msprobe.compare.requests.request_rows import CONTEXT, LAST, TOKEN, AxisPart, RequestRows
+from msprobe.compare.inputs.request_rows import CONTEXT, LAST, TOKEN, AxisPart, RequestRows
 from msprobe.compare.table.table import Ranges, RowRanges
 
 Shape = tuple[int, ...]
@@ -30,20 +31,23 @@ class TokenAxis(NamedTuple):
     position: int
 
 
+class Part(NamedTuple):
+    """The parts of a pair of tensors that are compared, and where their tokens are."""
+
+    ranges: RowRanges
+    tokens: TokenAxis | None
+
+
 class Match(NamedTuple):
     """What is compared of a pair of tensors.
 
     Args:
-        ranges: the parts of both sides.
-        tokens: where the tokens are; None where no axis holds any.
+        choices: the parts that fit: one, or several where shapes cannot tell which it is.
         apart: whether both sides hold the request, but no common token.
-        unclear: whether several parts fit equally well.
     """
 
-    ranges: RowRanges = (None, None)
-    tokens: TokenAxis | None = None
+    choices: tuple[Part, ...] = ()
     apart: bool = False
-    unclear: bool = False
 
 
 class _Axis(NamedTuple):
@@ -64,12 +68,10 @@ class TokenAxes:
     Args:
         target: where the request is on both sides.
         golden: the same.
-        widths: lengths that axes without tokens are known to have.
     """
 
     target: RequestRows
     golden: RequestRows
-    widths: frozenset[int] = frozenset()
     _known: dict[tuple[Shape, Shape], Match | None] = field(default_factory=dict)
 
     @property
@@ -89,10 +91,11 @@ class TokenAxes:
         together = [axes for axes in found if not any(axis.apart for axis in axes)]
         if not together:
             return Match(apart=True) if found else None
-        best = min(together, key=_preference)
-        optional = [axis for axis in best if axis.optional]
-        unclear = len(optional) > 1 and any(_length(axis, target) in self.widths for axis in optional)
-        return Match(_ranges(best, (target, golden)), _token_axis(best), unclear=unclear)
+        together.sort(key=_preference)
+        best, shapes = together[0], (target, golden)
+        several = sum(axis.optional for axis in best) > 1
+        parts = [Part(_ranges(axes, shapes), _token_axis(axes)) for axes in (together if several else [best])]
+        return Match(tuple({str(part.ranges): part for part in reversed(parts)}.values())[::-1])
 
     def _ways(self, target: Shape, golden: Shape) -> Iterator[tuple[_Axis, ...]]:
         """Yield every way in which the axes of both shapes fit."""
@@ -127,13 +130,8 @@ class TokenAxes:
 
 
 def _preference(axes: tuple[_Axis, ...]) -> tuple[int, str]:
-    """Return what is smallest for the way to take."""
+    """Return what is smallest for the way that is taken first."""
     return -sum(bool(axis.kind) for axis in axes), "".join(_ORDER[axis.kind] for axis in axes)
-
-
-def _length(axis: _Axis, target: Shape) -> int:
-    """Return the length of an axis that is as long on both sides, before it is cut."""
-    return max((length for length in target if axis.target is not None and length >= axis.target.stop), default=0)
 
 
 def _ranges(axes: tuple[_Axis, ...], shapes: tuple[Shape, Shape]) -> RowRanges:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from msprobe.compare.requests.request_rows import RequestOption, RequestRows, parse_request, request_ids, request_rows
+from msprobe.compare.inputs.request_rows import RequestOption, RequestRows, parse_request, request_ids, request_rows
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.store.partial_reader import opened_documents

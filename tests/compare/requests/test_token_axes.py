@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from msprobe.compare.requests.request_rows import RequestOption, RequestRows, request_rows
-from msprobe.compare.requests.token_axes import Match, TokenAxes, TokenAxis
+from msprobe.compare.inputs.request_rows import RequestOption, RequestRows, request_rows
+from msprobe.compare.requests.token_axes import Match, Part, TokenAxes, TokenAxis
 
-Part = tuple[slice, ...]
+Ranges = tuple[slice, ...]
 
 
 def rows(request: str, *batch: tuple[str, int, int], **more: Any) -> RequestRows:
@@ -21,7 +20,7 @@ def rows(request: str, *batch: tuple[str, int, int], **more: Any) -> RequestRows
     return found
 
 
-def cut(begin: int, end: int, *rest: int) -> Part:
+def cut(begin: int, end: int, *rest: int) -> Ranges:
     return (slice(begin, end), *(slice(0, length) for length in rest))
 
 
@@ -49,15 +48,15 @@ def test_the_part_of_a_request(
     target: RequestRows, golden: RequestRows, shapes: tuple[tuple[int, ...], tuple[int, ...]], ranges: Any
 ) -> None:
     match = TokenAxes(target, golden).match(*shapes)
-    assert match is not None and match.ranges == ranges
+    assert match is not None and [part.ranges for part in match.choices] == [ranges]
 
 
 def test_the_token_of_each_row() -> None:
-    assert TokenAxes(BATCH, ALONE).match((9, 16), (5, 16)) == Match((cut(3, 8, 16), None), TokenAxis(0, 0))
+    assert TokenAxes(BATCH, ALONE).match((9, 16), (5, 16)) == Match((Part((cut(3, 8, 16), None), TokenAxis(0, 0)),))
     later = TokenAxes(LATER, WHOLE).match((2, 5, 8), (2, 12, 8))
-    assert later is not None and later.tokens == TokenAxis(1, 5)
+    assert later is not None and later.choices[0].tokens == TokenAxis(1, 5)
     one = TokenAxes(rows("a", ("a", 1, 7)), WHOLE).match((1, 16), (1, 12, 16))
-    assert one is not None and one.tokens == TokenAxis(None, 7)
+    assert one is not None and one.choices[0].tokens == TokenAxis(None, 7)
 
 
 def test_other_axes_stay() -> None:
@@ -71,7 +70,7 @@ def test_padding_for_a_graph() -> None:
     axes = TokenAxes(BATCH.padded_to(16), ALONE.padded_to(8))
     for shapes in (((16, 4), (8, 4)), ((9, 4), (8, 4)), ((16, 4), (5, 4))):
         match = axes.match(*shapes)
-        assert match is not None and (match.ranges[0] or ())[0] == slice(3, 8)
+        assert match is not None and (match.choices[0].ranges[0] or ())[0] == slice(3, 8)
     assert TokenAxes(BATCH, ALONE).match((16, 4), (8, 4)) is None
 
 
@@ -80,17 +79,21 @@ def test_no_common_token() -> None:
     assert match is not None and match.apart  # both are last tokens, of other positions
 
 
-def test_a_batch_as_long_as_a_width_is_unclear() -> None:
-    other = rows("a", ("a", 5, 0), ("b", 4, 0))
-    scores = TokenAxes(BATCH, other).match((9, 9), (9, 9))
-    assert scores is not None and scores.ranges == ((slice(3, 8),) * 2, (slice(0, 5),) * 2)
-    hidden = replace(TokenAxes(BATCH, other), widths=frozenset({9})).match((9, 9), (9, 9))
-    assert hidden is not None and hidden.unclear
+def test_a_batch_as_long_as_another_axis_leaves_the_choice() -> None:
+    """(tokens, width), (width, tokens) or (tokens, tokens): both sides have 9 of each."""
+    left, right = rows("a", ("b", 3, 0), ("a", 5, 0), ("c", 1, 3)), rows("a", ("a", 5, 0), ("b", 4, 2))
+    match = TokenAxes(left, right).match((9, 9), (9, 9))
+    own, other, whole = slice(3, 8), slice(0, 5), slice(0, 9)
+    assert match is not None and [part.ranges for part in match.choices] == [
+        ((own, own), (other, other)),
+        ((own, whole), (other, whole)),
+        ((whole, own), (whole, other)),
+    ]
 
 
 def test_rows_that_were_cut_while_they_were_recorded() -> None:
     only = rows("a", ("b", 3, 0), ("a", 5, 0), only="a")
     match = TokenAxes(only, ALONE).match((5, 16), (1, 5, 16))
-    assert match is not None and match.ranges == (None, None) and match.tokens == TokenAxis(0, 0)
+    assert match is not None and match.choices == (Part((None, None), TokenAxis(0, 0)),)
     whole = TokenAxes(only, ALONE).match((2, 8), (2, 5))  # tokens were not in axis 0
-    assert whole is not None and whole.ranges == ((slice(0, 2), slice(3, 8)), None)
+    assert whole is not None and whole.choices[0].ranges == ((slice(0, 2), slice(3, 8)), None)

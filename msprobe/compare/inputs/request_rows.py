@@ -112,8 +112,7 @@ class RequestRows:
 
 def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRows | None:
     """Return the rows of a request in the step with this header; None where it has none of its tokens."""
-    batch = header.get(SCHEDULED_TOKENS) or {}
-    requests = batch.get("requests") or []
+    requests = _requests(header)
     name = find_request(option.id, (one["id"] for one in requests))
     number = next((number for number, one in enumerate(requests) if one["id"] == name), None)
     if number is None or not requests[number]["tokens"]:
@@ -132,14 +131,29 @@ def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRow
         contexts_before=sum(contexts[:number]),
         contexts=sum(contexts),
         longest=max(contexts),
-        only="only" in batch,
+        only="only" in header[SCHEDULED_TOKENS],
         padded=packed,
     )
 
 
 def request_ids(header: Mapping[str, Any]) -> list[str]:
     """Return the ids of the requests of a step."""
-    return [one["id"] for one in (header.get(SCHEDULED_TOKENS) or {}).get("requests") or []]
+    return [one["id"] for one in _requests(header)]
+
+
+def _requests(header: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the requests of a step; none where the header is damaged there."""
+    batch = header.get(SCHEDULED_TOKENS)
+    requests = batch.get("requests") if isinstance(batch, dict) else None
+    if not isinstance(requests, list) or not all(map(_is_request, requests)):
+        return []
+    return requests
+
+
+def _is_request(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("id"), str):
+        return False
+    return all(type(one.get(name)) is int and one[name] >= 0 for name in ("tokens", "position"))
 
 
 def rows_of_pair(

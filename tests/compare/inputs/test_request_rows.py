@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.compare.requests.request_rows import RequestOption, parse_request, request_rows
+from msprobe.compare.inputs.request_rows import RequestOption, parse_request, request_rows
 from msprobe.core.errors import MsprobeException
 
 HEADER = {
@@ -44,4 +44,5 @@ def test_rows_and_positions() -> None:
 def test_a_step_without_tokens_of_the_request(name: str) -> None:
     assert request_rows(HEADER, RequestOption(name)) is None
     assert request_rows({}, RequestOption("a")) is None
-    assert request_rows({"scheduled_tokens": {"requests": []}}, RequestOption("a")) is None
+    for damaged in ([], {}, {"requests": []}, {"requests": 3}, {"requests": [{"id": "a", "tokens": "1"}]}):
+        assert request_rows({"scheduled_tokens": damaged}, RequestOption("a")) is None
