@@ -229,11 +229,14 @@ def main() -> None:
     parser.add_argument("--prefix", type=int, default=0, metavar="N", help="N tokens of a are in the cache already")
     parser.add_argument("--fault", choices=FAULTS, default="")
     parser.add_argument("--level", default="mix")
-    parser.add_argument("--task", default="tensor")
+    parser.add_argument("--task", choices=("tensor", "statistics"), default="tensor")
+    parser.add_argument("--request-id", metavar="ID", help="record the rows of this request alone")
     options = parser.parse_args()
     from msprobe.pytorch import PrecisionDebugger
 
-    debugger = PrecisionDebugger(task=options.task, dump_path=options.dump_path, level=options.level)
+    section = {"request_id": options.request_id} if options.request_id else {}
+    config = {"task": options.task, "dump_path": options.dump_path, "level": options.level, options.task: section}
+    debugger = PrecisionDebugger(config)
     graphs = [int(length) for length in options.graphs.split(",") if length]
     server, present = PackedServer(build(), debugger, graphs, options.fault), requests()
     if options.prefix:

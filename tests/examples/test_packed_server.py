@@ -176,6 +176,20 @@ def test_statistics_tell_only_of_the_same_rows(record: Record) -> None:
     assert compare(wrong, alone, target_request="a").verdict == "diverged"
 
 
+def test_a_run_that_recorded_one_request_alone(record: Record) -> None:
+    """Its rows were cut while they were recorded, so that statistics are of the same rows."""
+    for task in ("tensor", "statistics"):
+        options = "--level", "L0", "--task", task
+        alone, only = record("a;a", *options), record("b,a,c;b,a,c", *options, "--request-id", "a")
+        result = compare(only, alone, target_request="a")
+        # The logits have a row per request, which is not cut: of them statistics say nothing.
+        assert result.verdict == ("same" if task == "tensor" else "incomplete"), result.summary.reason
+        wrong = record("a,b,c;a,b,c", *options, "--request-id", "a", "--fault", "scale")
+        found = divergence(compare(wrong, alone, target_request="a"))
+        assert found.target == "Module.layers.0.self_attn.Attention.forward.0"
+        assert found.token == (1 if task == "tensor" else None)
+
+
 def test_the_token_is_printed_and_in_the_document(record: Record) -> None:
     result = compare(record("a,b,c;a,b,c", "--fault", "slot"), record(ALONE), target_request="a")
     assert "  token:  token 2 of request a" in summary_text(result.summary).splitlines()
