@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 
@@ -17,8 +19,17 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
     del os.environ[name]
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
+from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, belongs, calls_by_test, multiply_examples, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
+
+# Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The suite writes and removes a few hundred thousand small files and databases, for which it would wait for the disk.
+if (room := memory_for_files()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", room)
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -79,6 +90,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
     page = write_result(name, outcomes, time.monotonic() - config.stash[BEGIN], calls_by_test(reports))
     terminalreporter.write_line(f"wrote {page}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what is collected and imported here, about a million objects, out of all later garbage collections."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -24,16 +24,16 @@ import types
 from pathlib import Path
 from typing import Any, NoReturn
 
+_LIBRARIES = ("numpy.typing", "pydantic.fields", "pydantic.main", "yaml", "click")  # that msprobe imports
 PRELOADED = {
     "torch": (
-        "numpy",
-        "pydantic",
+        *_LIBRARIES,
         "torch",
         "torch._dynamo",  # imported by the optimizers
         "torch._inductor.config",  # by use_deterministic_algorithms
         "torch.utils.checkpoint",
     ),
-    "mindspore": ("numpy", "pydantic", "mindspore"),
+    "mindspore": (*_LIBRARIES, "mindspore"),
 }
 """Framework -> what is imported before the first program."""
 LARGEST_MESSAGE = 200_000

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 
-class _Copy(torch.autograd.Function):
+class CopyInput(torch.autograd.Function):
     """To all ranks; gradients add up."""
 
     @staticmethod
@@ -24,7 +24,7 @@ class _Copy(torch.autograd.Function):
         return gradient
 
 
-class _Reduce(torch.autograd.Function):
+class ReduceOutput(torch.autograd.Function):
     """Partial sums add up; the gradient is the same on all ranks."""
 
     @staticmethod
@@ -48,7 +48,7 @@ class ColumnParallelLinear(nn.Module):
         self.bias = nn.Parameter(whole.bias.detach().chunk(size, 0)[rank].clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(_Copy.apply(x) if self.size > 1 else x, self.weight, self.bias)
+        return F.linear(CopyInput.apply(x) if self.size > 1 else x, self.weight, self.bias)
 
 
 class RowParallelLinear(nn.Module):
@@ -62,5 +62,5 @@ class RowParallelLinear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = F.linear(x, self.weight)
-        y = _Reduce.apply(y) if self.size > 1 else y
+        y = ReduceOutput.apply(y) if self.size > 1 else y
         return y if self.bias is None else y + self.bias

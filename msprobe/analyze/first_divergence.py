@@ -8,35 +8,30 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
-from msprobe.analyze.unused_collectives import unused_result
-from msprobe.analyze.update_causes import explain_by_causes, unshown_setting
+from msprobe.analyze.causes.unused_collectives import unused_result
+from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
+from msprobe.analyze.compared_entries import ComparedEntries, add_figures
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of
+from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
     module_text,
     of_stack,
-    parent_in_phase,
-    source_of_pair,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair
+from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient
+from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
-from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
-from msprobe.core.naming.names import is_module_name
-from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
@@ -73,37 +68,37 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     return found
 
 
-class _DivergenceSearch:
+class _DivergenceSearch(ComparedEntries):
     """Searches one comparison; entries and rows are numbers in its table."""
 
     def __init__(self, comparison: Comparison, later_step: bool) -> None:
-        self._comparison = comparison
-        self._table = comparison.table
+        super().__init__(comparison)
         self._later_step = later_step
-        self._differs = comparison.judged.kind > RowKind.UNCHECKED
         self.place_told, self._judged = False, (comparison.measured, comparison.judged)
 
     def run(self) -> Divergence | None:
         """Return the first divergence, None where no entry diverges."""
-        if not (diverging := self._comparison.row_levels.diverging.nonzero()[0]).size:
+        if not (diverging := self.comparison.row_levels.diverging.nonzero()[0]).size:
             return None
-        merged = self._later_step and isinstance(self._comparison.target, MergedDump)
-        if merged and (row := wrong_update(self._table, *self._judged)) is not None:
-            self.place_told, entry = True, int(self._table.entry_of_row()[row])
-            return Divergence(entry, self._result(entry, row, self._module(entry), WRONG_UPDATE))
-        entry, origin = int(diverging[0]), self._table.origin
+        merged = self._later_step and isinstance(self.comparison.target, MergedDump)
+        if merged and (row := wrong_update(self.table, *self._judged)) is not None:
+            self.place_told, entry = True, int(self.table.entry_of_row()[row])
+            return Divergence(entry, self.result(entry, row, self.module(entry), WRONG_UPDATE))
+        entry, origin = int(diverging[0]), self.table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
         return Divergence(entry, self._describe(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
-        if self._table.origin is not None and self._table.origin.entry == entry:
-            return self._origin(self._table.origin)
+        if self.table.origin is not None and self.table.origin.entry == entry:
+            return self._origin(self.table.origin)
         if not self._updated(entry):
             entry = self._effect_in_backward(entry)
-        pair = self._table.entries[entry]
-        if entry in self._table.changed:
+        pair = self.table.entries[entry]
+        if entry in self.table.changed:
             return self._changed_recompute(entry)
+        if (description := self._wrong_gradient(entry)) is not None:
+            return description
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
@@ -122,60 +117,43 @@ class _DivergenceSearch:
         cut = self._cut_gradient(entry)
         if cut is not None:
             return cut
-        row = self._differing_rows(entry)[0]
-        inputs = [row for row in self._table.rows_of(entry) if self._comparison.measured.role[row] == Role.INPUT]
-        if self._comparison.judged.by_reruns.size and (self._comparison.measured.worst[inputs] > 0.0).any():
-            return self._result(entry, row, self._module(entry), "its inputs differ no more than between the reruns")
-        return self._result(entry, row, self._module(entry), agreement_of(self._comparison, entry, inputs))
+        row = self.differing_rows(entry)[0]
+        inputs = [row for row in self.table.rows_of(entry) if self.comparison.measured.role[row] == Role.INPUT]
+        if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
+            return self.result(entry, row, self.module(entry), "its inputs differ no more than between the reruns")
+        return self.result(entry, row, self.module(entry), agreement_of(self.comparison, entry, inputs))
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
         says more than the call; any other entry stays."""
-        keys = self._table.keys
-        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._entry_by_name(entry)
-        if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
+        keys = self.table.keys
+        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self.entry_by_name(entry)
+        if own or self.module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
             return entry
         backward = [
-            number for number in range(len(keys)) if keys[number].phase == "backward" and self._is_module(number)
+            number for number in range(len(keys)) if keys[number].phase == "backward" and self.is_module(number)
         ]
         # Only gradients of parameters follow after the last backward call of a module.
         end = next((number for number in backward if number > entry), len(keys) - 1 if backward else entry)
         for number in range(entry + 1, end + 1):
             if keys[number].phase != "forward" and self._is_wrong(number):
                 return number
-            if keys[number].phase == "forward" and self._is_module(number) and not keys[number].recompute:
+            if keys[number].phase == "forward" and self.is_module(number) and not keys[number].recompute:
                 break
         return entry
 
     def _is_wrong(self, entry: int) -> bool:
-        return bool(self._comparison.row_levels.diverging[entry])
+        return bool(self.comparison.row_levels.diverging[entry])
 
     def _is_one_sided(self, entry: int) -> bool:
-        pair = self._table.entries[entry]
+        pair = self.table.entries[entry]
         return (pair.target is None or pair.golden is None) and not pair.benign
-
-    # Rows of an entry
-
-    def _differing_rows(self, entry: int, *roles: Role) -> list[int]:
-        """Return the rows of an entry that differ, of these roles or of all."""
-        start, end = int(self._table.starts[entry]), int(self._table.starts[entry + 1])
-        role = self._comparison.measured.role
-        differing = self._differs[start:end].nonzero()[0] + start
-        return [int(row) for row in differing if not roles or role[row] in roles]
-
-    def _raw(self, row: int) -> dict[str, Any]:
-        """Return what the golden run records of a tensor; an empty dict for anything else."""
-        leaf = self._table.golden[row]
-        return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
-
-    def _tensor_inputs(self, entry: int) -> list[int]:
-        return [row for row in self._differing_rows(entry, Role.INPUT) if not self._is_argument(row)]
 
     def _gradient_source(self, entry: int) -> int:
         """Return the backward entry of the module for a parameter gradient that follows from it (it may be recorded
         later); any other entry stays."""
-        depends = int(self._comparison.measured.depends[entry])
-        if self._table.keys[entry].phase == "parameters_grad" and depends >= 0 and self._tensor_inputs(depends):
+        depends = int(self.comparison.measured.depends[entry])
+        if self.table.keys[entry].phase == "parameters_grad" and depends >= 0 and self.tensor_inputs(depends):
             return depends
         return entry
 
@@ -183,76 +161,72 @@ class _DivergenceSearch:
 
     def _updated(self, entry: int) -> list[int]:
         """Return the rows of parameters after a step of which each side has an own implementation."""
-        return [row for row in self._table.rows_of(entry) if row in self._table.updated]
+        return [row for row in self.table.rows_of(entry) if row in self.table.updated]
 
     def _update(self, entry: int) -> FirstDivergence | None:
-        rows = [row for row in self._differing_rows(entry) if row in self._table.updated]
+        rows = [row for row in self.differing_rows(entry) if row in self.table.updated]
         note = "the parameter {} after the step, of which each side has an own implementation"
-        return self._result(entry, rows[0], OPTIMIZER, note.format(self._table.updated[rows[0]])) if rows else None
+        return self.result(entry, rows[0], OPTIMIZER, note.format(self.table.updated[rows[0]])) if rows else None
 
     def _own_parameter(self, entry: int) -> FirstDivergence | None:
-        rows = self._differing_rows(entry, Role.PARAMETER)
+        rows = self.differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
-        if self._later_step and moved_with_others(self._table, *self._judged, rows[0]):
-            return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
-        return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
+        lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
+        if lost:
+            return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
+        if self._later_step and moved_with_others(self.table, *self._judged, rows[0]):
+            return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
+        return self.result(entry, rows[0], self.module(entry), "a parameter of this module")
 
     def _cut_gradient(self, entry: int) -> FirstDivergence | None:
         """Describe a gradient that is null on one side by the call where it is cut off."""
-        rows = self._differing_rows(entry, Role.RESULT)
-        side = side_without_gradient(self._table, self._comparison.judged, entry, rows)
+        rows = self.differing_rows(entry, Role.RESULT)
+        side = side_without_gradient(self.table, self.comparison.judged, entry, rows)
         if not side:
             return None
-        call = cutting_call(self._table, self._comparison.measured.role, self._comparison.target.construct, entry)
+        call = cutting_call(self.table, self.comparison.measured.role, self.comparison.target.construct, entry)
         if call is None:
             return None
-        note = f"what {self._table.entries[call].sided} gets does not require a gradient in the {side}"
-        around = next(self._ancestors(call), None)
-        description = self._result(entry, rows[0], around and module_text(around), note)
-        set_place(description, self._source(call))
+        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the {side}"
+        around = next(self.ancestors(call), None)
+        description = self.result(entry, rows[0], around and module_text(around), note)
+        set_place(description, self.source(call))
         return description
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
-        rows = [row for row in self._differing_rows(entry, Role.INPUT) if self._is_argument(row)]
-        return self._result(entry, rows[0], self._module(entry), "an argument of this call") if rows else None
-
-    def _is_argument(self, row: int) -> bool:
-        """Return whether a differing row is an argument that is no tensor, given by both sides or by one."""
-        kind = self._comparison.judged.kind[row]
-        if kind not in (RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN):
-            return bool(kind == RowKind.ARGUMENT)
-        leaf = self._table.target[row] or self._table.golden[row]
-        return leaf is not None and not is_tensor(leaf.raw)
+        rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
+        return self.result(entry, rows[0], self.module(entry), "an argument of this call") if rows else None
 
     def _unused(self, entry: int) -> FirstDivergence | None:
         """Describe a collective whose result one side does not go on with."""
-        found = unused_result(self._comparison, entry)
+        found = unused_result(self.comparison, entry)
         if found is None:
             return None
-        leaf = self._table.target[found.row] or self._table.golden[found.row]
+        leaf = self.table.target[found.row] or self.table.golden[found.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        text = f"{found.text}; then {slot}{self._name(entry)}: {self._reason(found.row)}"
-        description = self._build(found.entry, None, "value", text, self._module(found.entry))
-        _add_figures(description, self._comparison, found.row)
+        text = f"{found.text}; then {slot}{self.name(entry)}: {self.reason(found.row)}"
+        description = self.build(found.entry, None, "value", text, self.module(found.entry))
+        add_figures(description, self.comparison, found.row)
         return description
 
     def _exchanged(self, entry: int) -> FirstDivergence | None:
         """Describe two modules in another order, where this entry is the first of them or lies inside of it."""
-        numbers = self._entry_by_name(entry)
-        for number in (entry, *(numbers[name] for name in self._ancestors(entry) if name in numbers)):
-            if not self._tensor_inputs(number):
+        numbers = self.entry_by_name(entry)
+        for number in (entry, *(numbers[name] for name in self.ancestors(entry) if name in numbers)):
+            if not self.tensor_inputs(number):
                 return None
-            moved = exchanged_call(self._table, list(self._comparison.golden.data), number)
+            moved = exchanged_call(self.table, list(self.comparison.golden.data), number)
             if moved is not None:
-                return self._build(number, None, "order", moved.text, self._module(number), moved.pair)
+                return self.build(number, None, "order", moved.text, self.module(number), moved.pair)
         return None
 
     def _unexplained_input(self, entry: int) -> FirstDivergence | None:
-        rows = self._tensor_inputs(entry)
+        rows = self.tensor_inputs(entry)
         if not rows:
             return None
-        ancestors, numbers = list(self._ancestors(entry)), self._entry_by_name(entry)
+        rows = self._without_masks(rows) or rows
+        ancestors, numbers = list(self.ancestors(entry)), self.entry_by_name(entry)
         for ancestor in ancestors:
             number = numbers.get(ancestor)
             own = [] if number is None else self._owned(number, rows[0])
@@ -263,22 +237,47 @@ class _DivergenceSearch:
         for ancestor in ancestors:
             number = numbers.get(ancestor)
             if number is None:
-                enclosing = self._module(entry)
+                enclosing = self.module(entry)
                 break
-            wrong = self._differing_rows(number, Role.INPUT, Role.PARAMETER)
+            wrong = self._without_masks(self.differing_rows(number, Role.INPUT, Role.PARAMETER))
             if not wrong:
                 return self._enters_in(number, entry, call, row)
-            if self._table.keys[number].phase == "forward":
+            if self.table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
-        if enclosing is None and isinstance(self._comparison.target, MergedDump):
-            return self._from_outside(call, row) or self._result(call, row, self._module(call), ENTERS_FROM_OUTSIDE)
-        return self._result(call, row, enclosing, UNEXPLAINED)
+        if enclosing is None and isinstance(self.comparison.target, MergedDump):
+            return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
+        if enclosing is None and self.is_module(call):
+            enclosing = self.module(call)  # nothing recorded is around the module that gets it
+        return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
+
+    def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
+        found = module_with_wrong_gradient(self.comparison.target, self.comparison.golden, self.name(entry))
+        note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
+        return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
+
+    def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
+        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
+        if (found := update_of(self.comparison.target, self.table.entries[entry].target)) is None:
+            return None
+        number = self.entry_by_name(entry).get(found.entry or "", entry)
+        number = number if self.differing_rows(number) else entry
+        row = self.differing_rows(number)[0]
+        description = self.result(number, row, self.module(number) if not found.stack else None, found.reason)
+        if found.stack:
+            set_place(description, PairSource(of_stack(found.stack), None))
+        self.place_told = True
+        return description
+
+    def _without_masks(self, rows: list[int]) -> list[int]:
+        """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
+        return [row for row in rows if row not in self.table.masks]
 
     def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
-        if (found := suspect_of(self._comparison.target, self._table.entries[entry].target)) is None:
+        if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
             return None
-        description = self._result(entry, row, self._module(entry), f"its input differs; {found.reason}")
+        description = self.result(entry, row, self.module(entry), f"its input differs; {found.reason}")
         set_place(description, PairSource(of_stack(found.stack), None))
         self.place_told = True
         return description
@@ -292,40 +291,40 @@ class _DivergenceSearch:
             call: the call made directly in the module that gets the wrong input: the entry, or a module around it.
             row: the row of that input.
         """
-        module = module_text(self._name(enclosing))
-        results = self._differing_rows(enclosing, Role.RESULT)
+        module = module_text(self.name(enclosing))
+        results = self.differing_rows(enclosing, Role.RESULT)
         if (description := self._from_outside(call, row)) is not None:
             return description
-        if not self._is_module(entry) or not results:
-            return self._result(call, row, module, UNEXPLAINED)
-        note = f"its inputs agree; the difference shows first at the input of {self._table.entries[call].sided}"
-        description = self._result(enclosing, results[0], module, note)
-        set_place(description, self._source(call))
+        if not self.is_module(entry) or not results:
+            return self.result(call, row, module, UNEXPLAINED)
+        note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
+        description = self.result(enclosing, results[0], module, note)
+        set_place(description, self.source(call))
         return description
 
     def _owned(self, number: int, row: int) -> list[int]:
         """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""
-        shape, own = self._raw(row).get("shape"), self._differing_rows(number, Role.PARAMETER)
-        whole = [other for other in own if self._raw(other).get("shape") == shape]
-        return whole or [other for other in own if may_be_part(shape, self._raw(other).get("shape"))]
+        shape, own = self.raw(row).get("shape"), self.differing_rows(number, Role.PARAMETER)
+        whole = [other for other in own if self.raw(other).get("shape") == shape]
+        return whole or [other for other in own if may_be_part(shape, self.raw(other).get("shape"))]
 
     def _part_of_parameter(self, number: int, row: int, entry: int) -> FirstDivergence | None:
         """Describe a parameter of which a call in its module gets a part: the line is that of the call."""
-        if self._raw(row).get("shape") == self._raw(self._tensor_inputs(entry)[0]).get("shape"):
+        if self.raw(row).get("shape") == self.raw(self.tensor_inputs(entry)[0]).get("shape"):
             return None
-        description = self._result(number, row, self._module(number), "a parameter of this module")
-        set_place(description, self._source(entry))
+        description = self.result(number, row, self.module(number), "a parameter of this module")
+        set_place(description, self.source(entry))
         return description
 
     def _origin(self, origin: Origin) -> FirstDivergence:
         """Describe calls of one side in which a difference arises, by the first value of both sides that shows it."""
-        moved = moved_call(self._table, origin.entry)
+        moved = moved_call(self.table, origin.entry)
         if moved is not None:
-            return self._build(origin.entry, None, "order", moved.text, self._module(origin.entry), moved.pair)
-        leaf = self._table.target[origin.row] or self._table.golden[origin.row]
+            return self.build(origin.entry, None, "order", moved.text, self.module(origin.entry), moved.pair)
+        leaf = self.table.target[origin.row] or self.table.golden[origin.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        shown = f"{slot}{self._name(origin.boundary)}: {self._reason(origin.row)}"
-        names = [None if entry is None else self._name(entry) for entry in (origin.target, origin.golden)]
+        shown = f"{slot}{self.name(origin.boundary)}: {self.reason(origin.row)}"
+        names = [None if entry is None else self.name(entry) for entry in (origin.target, origin.golden)]
         target, golden = names
         if target is not None and golden is not None:
             kind: KindText = "value"
@@ -335,166 +334,63 @@ class _DivergenceSearch:
             side, other = ("golden run", "target") if target is None else ("target", "golden run")
             instead = self._instead(origin.entry, golden_only=target is None)
             text = f"the {side} records {target or golden}, the {other} does not{instead}; then {shown}"
-        module = self._module(origin.entry)
-        in_backward = self._table.keys[origin.boundary].phase != "forward"
+        module = self.module(origin.entry)
+        in_backward = self.table.keys[origin.boundary].phase != "forward"
         if module is None and in_backward:  # a gradient hook: what it changes says more than the call
-            module = self._module(origin.boundary)
-        description = self._build(origin.entry, None, kind, text, module, EntryPair(target, golden))
-        if module is not None and in_backward and leaf is not None and self._module(origin.entry) is None:
+            module = self.module(origin.boundary)
+        description = self.build(origin.entry, None, kind, text, module, EntryPair(target, golden))
+        if module is not None and in_backward and leaf is not None and self.module(origin.entry) is None:
             description.slot = slot_of(leaf)
-        _add_figures(description, self._comparison, origin.row)
+        add_figures(description, self.comparison, origin.row)
         return description
 
     def _missing(self, entry: int) -> FirstDivergence:
-        moved = moved_call(self._table, entry)
+        moved = moved_call(self.table, entry)
         if moved is not None:
-            return self._build(entry, None, "order", moved.text, self._module(entry), moved.pair)
-        golden_only = self._table.entries[entry].target is None
-        lost, entry = entry, only_use(self._table, entry) or entry
-        if self._table.keys[entry].phase == "forward":
-            entry, module = (entry, self._module(entry)) if entry != lost else self._whole_call(entry)
+            return self.build(entry, None, "order", moved.text, self.module(entry), moved.pair)
+        golden_only = self.table.entries[entry].target is None
+        lost, entry = entry, only_use(self.table, entry) or entry
+        if self.table.keys[entry].phase == "forward":
+            entry, module = (entry, self.module(entry)) if entry != lost else self._whole_call(entry)
         else:
-            module = self._where_gradient_ends(entry) if golden_only else self._module(entry)
+            module = self._where_gradient_ends(entry) if golden_only else self.module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
-        text = f"the {side} records {self._name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
+        text = f"the {side} records {self.name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
         if entry != lost:
-            text += f"; {self._name(lost)} is there for its sake alone"
-        dump = self._comparison.golden if golden_only else self._comparison.target
-        if has_raised(dump, self._name(entry)):
-            text += f"; it raised {dump.data[self._name(entry)]['error']}"
-        return self._build(entry, None, "missing_in_target" if golden_only else "missing_in_golden", text, module)
+            text += f"; {self.name(lost)} is there for its sake alone"
+        dump = self.comparison.golden if golden_only else self.comparison.target
+        if has_raised(dump, self.name(entry)):
+            text += f"; it raised {dump.data[self.name(entry)]['error']}"
+        return self.build(entry, None, "missing_in_target" if golden_only else "missing_in_golden", text, module)
 
     def _changed_recompute(self, entry: int) -> FirstDivergence:
-        changed, golden_only = self._table.changed[entry], self._table.entries[entry].target is None
+        changed, golden_only = self.table.changed[entry], self.table.entries[entry].target is None
         slot, side = changed.suffix.lstrip("."), "target" if golden_only else "golden run"
         text = f"{slot} {changed.text}; the {side} recomputes nothing to compare it with"
-        return self._build(entry, slot, "value", text, self._module(entry))
+        return self.build(entry, slot, "value", text, self.module(entry))
 
     def _instead(self, entry: int, golden_only: bool) -> str:
         """Return in words which call the other side has in place of this one; "" where it has none."""
-        other = call_instead(self._table, entry, golden_only=golden_only)
+        other = call_instead(self.table, entry, golden_only=golden_only)
         if other is None:
             return ""
-        source = self._source(other).own.source
-        differs = source and source != self._source(entry).own.source
-        return f" and has {self._name(other)} there" + (f" ({source})" if differs else "")
+        source = self.source(other).own.source
+        differs = source and source != self.source(entry).own.source
+        return f" and has {self.name(other)} there" + (f" ({source})" if differs else "")
 
     def _whole_call(self, entry: int) -> tuple[int, str | None]:
         """Return the outermost module call that is missing as a whole and has this entry inside, or the entry; and its
         module."""
-        numbers = self._entry_by_name(entry)
-        for name in self._ancestors(entry):
+        numbers = self.entry_by_name(entry)
+        for name in self.ancestors(entry):
             number = numbers.get(name)
             if number is None or not self._is_one_sided(number):
                 break
             entry = number
-        return entry, self._module(entry)
+        return entry, self.module(entry)
 
     def _where_gradient_ends(self, entry: int) -> str | None:
-        """Return the innermost module around a missing gradient that has a gradient itself, or whose result requires
-        none."""
-        enclosing = list(self._ancestors(entry))
-        if self._is_module(entry):
-            enclosing.insert(0, in_phase(self._name(entry), "backward"))
-        numbers = self._entry_by_name(entry)
-        for name in enclosing:
-            number = numbers.get(name)
-            if number is None or not self._is_one_sided(number) or not self._requires_gradient(number):
-                return module_text(name)
-        return None
-
-    def _requires_gradient(self, backward: int) -> bool:
-        forward = self._entry_by_name(backward).get(in_phase(self._name(backward), "forward"))
-        if forward is None:
-            return True
-        rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
-        outputs = [leaf.raw for leaf in self._table.target[rows] if leaf is not None and leaf.slot == "output"]
-        return any(isinstance(raw, dict) and raw.get("requires_grad") for raw in outputs)
-
-    # Names and modules
-
-    def _name(self, entry: int) -> str:
-        return self._table.entries[entry].name
-
-    def _is_module(self, entry: int) -> bool:
-        return is_module_name(self._name(entry))
-
-    def _entry_by_name(self, entry: int) -> Mapping[str, int]:
-        """Return the entries of the side that has this one, by name; the other side may have another call of a name."""
-        return self._table.numbers_by_name[self._table.entries[entry].target is None]
-
-    def _ancestors(self, entry: int) -> Iterator[str]:
-        """Yield the names of the enclosing module entries, from inside to outside."""
-        golden_only = self._table.entries[entry].target is None
-        construct = (self._comparison.golden if golden_only else self._comparison.target).construct
-        numbers = self._entry_by_name(entry)
-        name: str | None = self._name(entry)
-        visited: set[str] = set()
-        while name is not None and name not in visited:
-            visited.add(name)
-            name = parent_in_phase(construct, name, numbers)
-            if name is not None:
-                yield name
-
-    def _source(self, entry: int) -> PairSource:
-        return source_of_pair(self._table.entries[entry], self._comparison.target, self._comparison.golden)
-
-    def _module(self, entry: int) -> str | None:
-        return self._source(entry).own.module
-
-    def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
-        """Describe the divergence that a row shows; ``note`` says why it is the first one."""
-        target, golden = self._table.target[row], self._table.golden[row]
-        kind = RowKind(int(self._comparison.judged.kind[row]))
-        leaf = target or golden
-        slot = leaf and slot_of(leaf)
-        together = self._table.together.get(row)
-        note += f"; {together.name} taken together" if together is not None else ""
-        text = f"{slot or 'value'}: {self._reason(row)}; {note}"
-        description = self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
-        _add_figures(description, self._comparison, row)
-        return description
-
-    def _reason(self, row: int) -> str:
-        """Return in words what differs in a row."""
-        kind = RowKind(int(self._comparison.judged.kind[row]))
-        reasons = Reasons(self._comparison.measured, self._comparison.judged, slice(row, row + 1))
-        return reasons.text(kind, row, self._table.target[row], self._table.golden[row])
-
-    def _build(
-        self,
-        entry: int,
-        slot: str | None,
-        kind: KindText,
-        text: str,
-        module: str | None,
-        pair: EntryPair | None = None,
-    ) -> FirstDivergence:
-        """Describe an entry; ``pair`` are its names where the table does not pair them."""
-        pair, place = pair or self._table.entries[entry], self._comparison.target.place
-        description = FirstDivergence(
-            step=place.step,
-            rank=place.number if place.kind == "rank" else None,
-            target=pair.target,
-            golden=pair.golden,
-            slot=slot,
-            kind=kind,
-            reason=text,
-            module=module,
-            stack=[],
-        )
-        set_place(description, source_of_pair(pair, self._comparison.target, self._comparison.golden))
-        return description
-
-
-def _add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:
-    """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
-    judged = comparison.judged
-    times = float(judged.times[row])
-    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
-        description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
-    difference = comparison.tensors[row] if comparison.tensors is not None else None
-    elements = difference.elements if difference is not None else None
-    if elements is not None and elements.first is not None and elements.worst is not None:
-        description.first_index, description.worst_index = list(elements.first), list(elements.worst)
-        description.worst_target, description.worst_golden = repr(elements.target), repr(elements.golden)
+        """Return the innermost module around a missing gradient that has a gradient itself, or needs none."""
+        own = [in_phase(self.name(entry), "backward")] if self.is_module(entry) else []
+        name = where_gradient_ends(self.table, [*own, *self.ancestors(entry)], self.entry_by_name(entry))
+        return None if name is None else module_text(name)

@@ -17,10 +17,13 @@ from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import Absence
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.reader import load_dump, paused_gc
+from msprobe.core.store.reader import Dump, load_dump, paused_gc
 from msprobe.numerics.verdict import RowKind
 
 _SHOWN = 5
+PERTURBED = 4.0
+"""How many times further than in reruns a value may move where parameters and inputs were moved (key ``perturb``): the
+roundings of the program itself, of which each call makes one more, are the same in all of these runs."""
 
 
 @dataclass(slots=True)
@@ -70,14 +73,22 @@ def learn(runs: Sequence[Path]) -> Learned:
         )
     result: Learned | None = None
     problems: dict[str, None] = {}
+    perturbed = False
     for comparison in _comparisons(runs, problems):
         if result is None:
             result = Learned(NoiseProfile(_mode(comparison), len(runs)))
+        perturbed = perturbed or any(dump.header.get("perturbed") is not None for dump in _sides(comparison))
         result.profile.learn(comparison.table, comparison.measured, comparison.golden)
         problems.update(dict.fromkeys(_structural_differences(comparison)))
     assert result is not None  # locate gives at least one pair
     result.problems = list(problems)
+    if perturbed:
+        result.profile.limit *= PERTURBED
     return result
+
+
+def _sides(comparison: Comparison) -> tuple[Dump, Dump]:
+    return comparison.target, comparison.golden
 
 
 def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Comparison]:

@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients
-from msprobe.compare.differences.coarsest import NumberFormats
+from msprobe.compare.differences.coarsest import NumberFormats, raise_where_rounded
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -24,8 +24,15 @@ from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.parallel.merged_dump import MergedDump
 from msprobe.compare.records.entries import OPTIMIZER
-from msprobe.compare.records.optimizer_steps import OtherSetting, first_other_number
+from msprobe.compare.records.optimizer_steps import (
+    OPTIMIZERS,
+    OtherCount,
+    OtherSetting,
+    first_other_count,
+    first_other_number,
+)
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
@@ -104,18 +111,25 @@ class Comparison:
     settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
 
     @property
-    def unshown_setting(self) -> OtherSetting | None:
+    def unshown_setting(self) -> OtherSetting | OtherCount | None:
         """Return the first number among the settings of optimizers that differs in a step of which neither side records
-        a call; None where there is none, or it is accepted.
+        a call, or the first parameter that both update, and not as often; None where there is none, or it is accepted.
 
-        Level L0 records no such call. What another learning rate does shows in the parameters of the next step, and
-        where no further one is recorded, in the settings alone. They are arguments of the step: another number is a
-        divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
+        Level L0 records no such call. What another learning rate, or a step more, does shows in the parameters of the
+        next step, and where no further one is recorded, in the header alone. Settings are arguments of the step:
+        another number is a divergence, as in a recorded call. Where calls of an optimizer are recorded, values decide.
         """
         if self.settings_accepted or self.policy is Policy.REFERENCE:
             return None
-        other = first_other_number(self.target, self.golden)
-        return None if other and any(key.parent == OPTIMIZER for key in self.table.keys) else other
+        if self.target.header.get(OPTIMIZERS) == self.golden.header.get(OPTIMIZERS):
+            return None
+        other = first_other_number(self.target, self.golden) or first_other_count(self.target, self.golden)
+        return None if other and self.shows_updates else other
+
+    @property
+    def shows_updates(self) -> bool:
+        """Return whether a call of an optimizer is recorded, on any side."""
+        return any(key.parent == OPTIMIZER for key in self.table.keys)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -198,10 +212,16 @@ def compare_dumps(
         tensors, metrics = _whole_tensors(dumps, table, extras)
         formats = NumberFormats.of(options.precision, ignore_dtype=options.ignore_dtype)
         facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
+        if isinstance(target, MergedDump) and target.rounded:
+            raise_where_rounded(facts.coarsest, table, target.rounded)
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
         free_moved(table, measured, cancelled)
+        if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
+            from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
+
+            mark_lost_updates(table, measured, history.updates)
         contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
         one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:
@@ -249,7 +269,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
         published = dumps.policy is Policy.REFERENCE
         strategy = strategy_of(dumps.target, dumps.golden, mapping, published=published)
         # Ranks are merged where they are spread: each layout has calls of its own, like another program.
-        different_programs = mapping.spread
+        different_programs = mapping.spread or isinstance(dumps.target, MergedDump)
     else:
         # A strategy that the caller hands in decides alone which leaves are pairs.
         strategy, different_programs, published = mapping, False, False

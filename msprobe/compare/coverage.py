@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
+from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.leaves import NO_WHOLE, element_count, row_name
 from msprobe.core.store.reader import Dump
@@ -31,6 +32,7 @@ _NULLS = {  # by: null in the target, null in the golden run
     (False, True): "recorded in the target and null in the golden run",
 }
 _WRITER = "written_by"
+_INPUTS = "input_args"
 
 
 class Coverage(NamedTuple):
@@ -66,7 +68,11 @@ def coverage_of(comparison: Comparison) -> Coverage:
         from msprobe.compare.exemptions.sliced_tensors import lost_parts  # only where tensors are compared in part
 
         lost = lost + lost_parts(comparison.table)
+    dumps = comparison.target, comparison.golden
+    left_out += [] if comparison.shows_updates else steps_of_one_side(*dumps)
     remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
+    remarks += gradients_cleared_by_one_side(*dumps)
+    lost += _without_inputs(comparison)
     return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))
 
 
@@ -218,6 +224,26 @@ def _measured(dump: Dump) -> set[str]:
         if len(found) == len(_MEASURES):
             break
     return found
+
+
+def _without_inputs(comparison: Comparison) -> list[str]:
+    """Return sentences about records that lack their inputs, of calls that are no difference: an empty list would say
+    that a call has none."""
+    found: tuple[list[str], list[str]] = [], []
+    for entry in sorted(comparison.table.harmless):
+        pair = comparison.table.entries[entry]
+        records = comparison.target.data[pair.target or ""], comparison.golden.data[pair.golden or ""]
+        has = [_INPUTS in record for record in records]
+        if has[0] != has[1]:
+            inputs = leaves(pair.name, {_INPUTS: records[has[1]][_INPUTS]})
+            found[has[0]].extend([pair.name] if any(is_tensor(leaf.raw) for leaf in inputs) else [])
+    end = "which the other run has"
+    return [
+        f"{'1 call lacks its' if len(names) == 1 else f'{len(names)} calls lack their'} inputs in the {side}, {end} "
+        f"(first: {names[0]})"
+        for side, names in zip(("target", "golden run"), found, strict=True)
+        if names
+    ]
 
 
 # Other values

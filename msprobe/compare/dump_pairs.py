@@ -7,7 +7,7 @@ before it recorded a call of the step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -60,7 +60,7 @@ def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], opt
     if options.pair == ORDER or _are_named(paths, places):
         return _selected(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []
-    unpaired: list[str] = []
+    unpaired: list[str] = [] if options.spread else list(_other_numbers_of_ranks(left, right))
     for targets, goldens in _step_pairs(left, right, unpaired):
         matched = _rank_pairs(targets, goldens)
         pairs.extend(matched)
@@ -82,6 +82,20 @@ def _by_tokens(places: tuple[list[Place], list[Place]], options: MappingOptions)
     requests = requests_of(options.target_request, options.golden_request)
     pairs, unpaired = token_pairs(places, requests, _rank_pairs)
     return _located([(pair.target, pair.golden) for pair in pairs], unpaired)
+
+
+def _other_numbers_of_ranks(left: _Steps, right: _Steps) -> Iterator[str]:
+    """Yield a line where the sides have other numbers of ranks: which of them hold one model is not recorded."""
+    counts = [
+        {len(places) for places in steps.values() if all(place.kind == "rank" for place in places)}
+        for steps in (left, right)
+    ]
+    if all(len(own) == 1 for own in counts) and counts[0] != counts[1]:
+        ours, theirs = (own.pop() for own in counts)
+        yield (
+            f"the target has {ours} ranks and the golden run {theirs}, and nothing recorded tells which of them hold "
+            "one model: say it with --target-parallel and --golden-parallel"
+        )
 
 
 def _recorded(located: Located) -> Located:

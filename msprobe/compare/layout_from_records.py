@@ -1,4 +1,4 @@
-"""Read from recorded placements (DTensor) over how many ranks tensor parallelism spreads a model.
+"""Read from recorded placements (DTensor) or declared parts over how many ranks tensor parallelism spreads a model.
 
 Inputs and outputs of functions inside modules lie on several ranks under tensor parallelism alone: fully sharded data
 parallelism spreads parameters, and gathers them before they are used.
@@ -13,14 +13,15 @@ from typing import Any
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.parallel.layout import Layout
+from msprobe.compare.parallel.recorded_parts import Part, declared_parts
 from msprobe.compare.records.entries import parent_of
 from msprobe.core.errors import ReadError
 from msprobe.core.log import logger
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
-from msprobe.core.store.record_walk import values_below
+from msprobe.core.store.record_walk import SHARD, values_below
 
-_PLACEMENTS_KEY = b'"placements"'
+_KEYS = b'"placements"', f'"{SHARD}"'.encode()
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
@@ -44,7 +45,7 @@ def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -
     for name, layout in zip(("target", "golden run"), layouts, strict=True):
         if layout.spread:
             logger.info(
-                "compare: %d ranks of the %s hold one model, as its recorded placements say, and are merged",
+                "compare: %d ranks of the %s hold one model, as its records say, and are merged",
                 layout.tp,
                 name,
             )
@@ -67,9 +68,10 @@ def recorded_layout(places: Sequence[Place]) -> Layout:
         return Layout()
     document = places[0].document
     try:
-        if not document.is_file() or _PLACEMENTS_KEY not in document.read_bytes():
+        if not document.is_file() or not any(key in document.read_bytes() for key in _KEYS):
             return Layout()
-        sizes = set(_group_sizes(load_dump(places[0])))
+        dump = load_dump(places[0])
+        sizes = {*_group_sizes(dump), *_declared_sizes(dump)}
     except (OSError, ReadError):
         return Layout()  # the comparison reports what is wrong with the dump
     return Layout(tp=sizes.pop()) if len(sizes) == 1 else Layout()
@@ -89,6 +91,18 @@ def _group_sizes(dump: Dump) -> Iterator[int]:
             mesh = mesh[0]
         if len(mesh) > 1 and mesh == list(range(len(mesh))):
             yield len(mesh)
+
+
+def _declared_sizes(dump: Dump) -> Iterator[int]:
+    """Yield for each declared part over how many ranks, from 0 on, its tensor is spread."""
+    recorded = (leaf.raw for body in dump.data.values() for leaf in values_below(body))
+    sizes = (len(part.group) for raw in recorded for part in declared_parts(raw) if part.group == _first(part))
+    yield from (size for size in sizes if size > 1)
+
+
+def _first(part: Part) -> tuple[int, ...]:
+    """Return the first ranks of all, as many as hold a part."""
+    return tuple(range(len(part.group)))
 
 
 def _meshes(body: Any) -> Iterator[list[Any]]:

@@ -29,8 +29,9 @@ class RowKind(IntEnum):
     NON_FINITE = 12
     COPIES_DIFFER = 13
     NOT_ADDED = 14
-    MISSING_IN_GOLDEN = 15
-    MISSING_IN_TARGET = 16
+    NOT_UPDATED = 15
+    MISSING_IN_GOLDEN = 16
+    MISSING_IN_TARGET = 17
 
 
 class Role(IntEnum):

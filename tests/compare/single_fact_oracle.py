@@ -85,6 +85,8 @@ def allowed(kind: str, fact: Fact) -> frozenset[str]:
     NaN and infinity, other than the minus infinity of a mask, are never a note.
     """
     right = _allowed(kind, fact)
+    if fact.what == "section removed" and fact.where.startswith("Module.") and fact.where.endswith(".input_args"):
+        return right | INCOMPLETE  # the record lacks what the call was given, and everything else agrees
     given_to_module = fact.where.startswith("Module.") and ".input" in fact.where
     if not (right & DIVERGED and given_to_module) or _overflows(fact):
         return right

@@ -34,6 +34,14 @@ def test_by_number(tmp_path: Path) -> None:
     assert found.unpaired == ["rank2 of step 0 only in the target", "rank1 of step 0 only in the golden run"]
 
 
+@pytest.mark.parametrize("given", [{}, {"target_parallel": "tp=2"}], ids=["nothing", "layout"])
+def test_other_numbers_of_ranks_need_the_layout(tmp_path: Path, given: dict[str, Any]) -> None:
+    """Whether two ranks hold one model together, or are two samples of it, is not recorded."""
+    found = _located(tmp_path, ["step0/rank0", "step0/rank1"], ["step0/rank0"], **given)
+    lines = [line for line in found.unpaired if "--target-parallel" in line]
+    assert len(lines) == (0 if given else 1) and all("2 ranks and the golden run 1" in line for line in lines)
+
+
 def test_by_order(tmp_path: Path) -> None:
     target = ["step0/rank0", "step0/rank2", "step1/rank0", "step1/rank2"]
     golden = ["step5/rank0", "step5/rank1", "step5/rank3", "step6/rank0", "step6/rank1"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.end_to_end.fork_runner import ROOT, log_of, run_scripts
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -69,14 +68,8 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def compare(target: Path, golden: Path, output: Path, *options: str) -> Answer:
-    done = subprocess.run(
-        [sys.executable, "-m", "msprobe", "compare", "-tp", target, "-gp", golden, "-o", output, *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    done = forked.run(["-m", "msprobe", "compare", "-tp", target, "-gp", golden, "-o", output, *options], cwd=ROOT)
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def process_folder(root: Path, step: int) -> Path:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.jobs.compare import compare
+from tests import forked
 from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.mindspore]
@@ -170,10 +169,11 @@ class Runs:
         for name in chosen:
             (folder / f"{name}.json").write_text(json.dumps(CONFIGS[name]))
         (folder / "train.py").write_text(PROGRAMS[framework])
-        command = [sys.executable, "train.py", *(f"{name}.json" for name in chosen)]
+        words = ["train.py", *(f"{name}.json" for name in chosen)]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
-        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stdout[-3000:] + result.stderr
+        preloaded = forked.TORCH if framework == "pytorch" else forked.MINDSPORE
+        result = forked.run(words, cwd=folder, env=environment, preloaded=preloaded)
+        assert result.returncode == 0, (result.stdout[-3000:] + result.stderr).decode()
         return folder / "dump"
 
 

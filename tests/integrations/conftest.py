@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import forked
+from tests.cli.collection.test_run import ATTACHED
 from tests.fresh_debugger import forget
+from tests.rules.tree import ROOT
 
 
 class Bench:
@@ -39,6 +43,13 @@ class Bench:
         """The forward entries of modules, without their prefix."""
         names = self.entries(folder)
         return [name.removeprefix("Module.") for name in names if name.startswith("Module.") and ".forward." in name]
+
+    def run(self, script: Path, **config: Any) -> str:
+        """Run a script as ``msprobe run`` does, in a process that has imported torch; returns what it printed."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+        done = forked.run([ATTACHED, self.config(**config), "", script], cwd=script.parent, env=environment)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        return done.stdout.decode()
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +83,7 @@ trainer.fit(Network(), loader, loader)
 def test_validation_is_left_out_of_a_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(EVALUATING)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "ignore"}
-    command = ["-m", "msprobe", "run", "-c", bench.config(level="mix"), "--", sys.executable, str(script)]
-    subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    bench.run(script, level="mix")
     assert [name.rpartition("/")[0] for name in bench.folders()] == ["step0", "step1", "step2", "step3"]
     steps = [list(bench.entries(folder)) for folder in bench.folders()]
     assert steps[0] == steps[1] == steps[2] == steps[3]

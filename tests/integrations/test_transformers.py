@@ -105,7 +105,7 @@ def test_evaluation_is_left_out_as_with_the_callback(bench: Any, tmp_path: Path)
     entries = []
     for recorded in (
         lambda: train(str(tmp_path / "out"), [TransformersCallback(config)], accumulate=2, **EVALUATION),
-        lambda: observe(script, config),
+        lambda: bench.run(script, level="mix"),
     ):
         recorded()
         forget()

@@ -83,16 +83,16 @@ def main() -> int:
     return int(any(not answer.right for answer in answers))
 
 
-def write_gaps(answers: Sequence[Answer]) -> None:
-    """Write the wrong ones among ``answers`` to known_gaps.json, where other cases stay; reasons there are kept."""
-    known: dict[str, str] = json.loads(GAPS.read_text(encoding="utf-8")) if GAPS.exists() else {}
+def write_gaps(answers: Sequence[Answer], file: Path = GAPS) -> None:
+    """Write the wrong ones among ``answers`` to ``file``, where other cases stay; reasons there are kept."""
+    known: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     others = {name: reason for name, reason in known.items() if name not in {answer.name for answer in answers}}
     wrong = {
         answer.name: known.get(answer.name, f"{answer.verdict}: {answer.said}"[:_REASON])
         for answer in answers
         if not answer.right
     }
-    GAPS.write_text(json.dumps({**others, **wrong}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    file.write_text(json.dumps({**others, **wrong}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _print(answer: Answer, case: Case, text: bool) -> None:

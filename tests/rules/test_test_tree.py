@@ -27,6 +27,7 @@ TOPICS = {
     "golden_vis": "recorded graphs of the reference",
     "integrations": "programs that others have built on msprobe or on its adapters",
     "layouts": "one model in many parallel layouts",
+    "megatron": "megatron-core in several layouts",
     "noisy": "trainings that never compute the same twice",
     "reference_dumps": "dumps of the reference against ours of the same programs",
     "parallel_modes": "trainings that are spread over processes in every way",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests import forked
@@ -20,8 +18,7 @@ def record_layers(folder: Path, *names: str) -> None:
 
 def record_both(what: str, *arguments: object) -> None:
     """Run ``pytorch_WHAT``, then ``mindspore_WHAT``."""
-    done = forked.run(["-m", f"{_HERE}.pytorch_{what}", *arguments], cwd=ROOT, timeout=_SECONDS)
-    assert done.returncode == 0, (done.stdout + done.stderr).decode()[-4000:]
-    command = [sys.executable, "-m", f"{_HERE}.mindspore_{what}", *map(str, arguments)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
+    for program, framework in ((f"pytorch_{what}", forked.TORCH), (f"mindspore_{what}", forked.MINDSPORE)):
+        words = ["-m", f"{_HERE}.{program}", *arguments]
+        done = forked.run(words, cwd=ROOT, timeout=_SECONDS, preloaded=framework)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()[-4000:]

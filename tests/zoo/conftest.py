@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.recordings import Recordings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,23 +24,28 @@ def zoo(recordings: Recordings) -> Path:
 
 
 def record_jobs(out: Path) -> None:
-    """Two processes at a time: the second is the proof that a new process gives the same values."""
-    from tests.zoo.jobs import FIRST_PROCESS, SECOND_PROCESS  # needs the framework
+    """Three processes at a time: two share the jobs, the third is the proof that a new process gives the same values.
 
-    running = [_start(out, FIRST_PROCESS, threads=1), _start(out, SECOND_PROCESS, threads=2)]
-    ends = [(process.communicate()[1], process.returncode) for process in running]
-    assert not any(status for _, status in ends), next(errors for errors, status in ends if status)
+    The third is started afresh, since a forked process has the number of threads of the one it comes from.
+    """
+    from tests.zoo.jobs import JOBS, NEW_PROCESS  # needs the framework
+
+    mix, *others = JOBS.values()
+    shares = {"mix": mix, "others": list(chain(*others)), "new": NEW_PROCESS}
+    for name, jobs in shares.items():
+        (out / f"{name}.json").write_text(json.dumps(jobs), encoding="utf-8")
+    environment = {**os.environ, "MSPROBE_LOG_LEVEL": "4"}
+    new = subprocess.Popen(
+        [sys.executable, *_words(out, "new")],
+        cwd=ROOT,
+        env={**environment, "OMP_NUM_THREADS": "2"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    running = [*(forked.start(_words(out, name), cwd=ROOT, env=environment) for name in ("mix", "others")), new]
+    ends = [(process.communicate()[0], process.returncode) for process in running]
+    assert not any(status for _, status in ends), next(text.decode() for text, status in ends if status)
 
 
-def _start(out: Path, jobs: list[dict[str, Any]], threads: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MSPROBE_LOG_LEVEL": "4"}
-    (out / f"jobs{threads}.json").write_text(json.dumps(jobs), encoding="utf-8")
-    with (out / f"jobs{threads}.json").open(encoding="utf-8") as listed:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.zoo.run", str(out)],
-            cwd=ROOT,
-            env=environment,
-            stdin=listed,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+def _words(out: Path, name: str) -> list[str]:
+    return ["-m", "tests.zoo.run", str(out), str(out / f"{name}.json")]

@@ -48,8 +48,8 @@ def _golden(mode: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["adamw", *(FAULTS[fault].golden for fault in FAULTS_OF[mode])]))
 
 
-FIRST_PROCESS = [job for mode in MODES for job in _jobs(mode, _golden(mode) + HARMLESS_OF[mode] + FAULTS_OF[mode])]
-SECOND_PROCESS = [
+JOBS = {mode: _jobs(mode, _golden(mode) + HARMLESS_OF[mode] + FAULTS_OF[mode]) for mode in MODES}
+NEW_PROCESS = [
     {"name": "mix/new-process", "variant": "adamw"},
     {"name": "L0/new-process", "variant": "adamw"} | MODES["L0"],
 ]

@@ -1,6 +1,6 @@
-"""Dump many runs of the zoo from one process: ``python -m tests.zoo.run OUT < jobs.json``.
+"""Dump many runs of the zoo from one process: ``python -m tests.zoo.run OUT JOBS``.
 
-The jobs are a list of the fields of ``Job``; the dump of each goes to ``OUT/name``. One process makes many runs,
+The file of jobs is a list of the fields of ``Job``; the dump of each goes to ``OUT/name``. One process makes many runs,
 because loading the framework takes longer than a training.
 """
 
@@ -55,7 +55,7 @@ def record(job: Job, out: Path) -> list[float]:
 
 def main() -> None:
     out = Path(sys.argv[1])
-    for item in json.load(sys.stdin):
+    for item in json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")):
         job = Job(**item)
         losses = record(job, out)
         (out / job.name / "losses.json").write_text(json.dumps(losses), encoding="utf-8")

@@ -10,6 +10,7 @@ import yaml
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
+from msprobe.adapters.pytorch.perturbation import TorchPerturbation
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
@@ -44,7 +45,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     inside = inside_calls(unwritten, thread, operators)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
-        TorchMemoryTap(unwritten, thread),
+        TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
@@ -59,9 +60,11 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
+        perturbation=None if config.perturb is None else TorchPerturbation(config.perturb, thread),
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
+        memory=TorchMemoryTap(unwritten, thread, ()).attach,
         operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
         read_arguments=read_arguments,
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,

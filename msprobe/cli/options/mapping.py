@@ -75,9 +75,10 @@ _RANKS_AND_STEPS = (
     ),
     click.option(
         "--target-parallel",
-        metavar="tp=N,pp=N,cp=N,dp=N,ep=N,vpp=N",
+        metavar="tp=N,pp=N,cp=N,dp=N,ep=N,vpp=N,zero=N",
         help="Over how many ranks the target spreads a model (tensor, pipeline, context, data and expert parallelism, "
-        "and chunks of a stage): its ranks are merged before they are compared.",
+        "chunks of a stage, and data-parallel ranks that share parameters): its ranks are merged before they are "
+        "compared.",
     ),
     click.option("--golden-parallel", metavar="tp=N,...", help="The same for the golden run."),
     click.option(

@@ -242,7 +242,7 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
     """Return for each entry the number of the entry whose noise it inherits beside its inputs; -1 for none.
 
     A backward entry depends on its forward entry, the gradients of parameters on the backward or forward entry of
-    their module.
+    their module. What an optimizer of merged ranks gets has no such entry of its own number, but that of the last one.
     """
     numbers: dict[tuple[str, str, int | None], int] = {}
     depends = np.full(len(table.entries), -1, np.int64)
@@ -254,6 +254,8 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
             pending.append((number, (key.stem, "forward", key.call)))
         elif key.phase == "parameters_grad":
             pending.append((number, (key.stem, "backward", key.call or 0)))
-    for number, source in pending:
-        depends[number] = numbers.get(source, numbers.get((source[0], "forward", source[2]), -1))
+    for number, (stem, phase, call) in pending:
+        calls = (call, (call or 0) - 1) if phase == "backward" else (call,)
+        sources = (numbers.get((stem, name, one)) for one in calls for name in (phase, "forward"))
+        depends[number] = next((source for source in sources if source is not None), -1)
     return depends

@@ -313,9 +313,21 @@ def argument_differs(target: Any, golden: Any, *, exact: bool = False) -> bool:
 
 
 def _is_same_number(target: dict[str, Any], golden: dict[str, Any]) -> bool:
-    """Return whether two arguments are one number, an integer on one side alone: 2 and 2.0."""
-    numbers = target.get("value"), golden.get("value")
-    return {target.get("type"), golden.get("type")} == {"int", "float"} and numbers[0] == numbers[1]
+    """Return whether two arguments are one number, an integer on one side alone, or a tensor of one element: 2, 2.0 and
+    ``torch.tensor(2.0)``."""
+    own, other = _number_of(target), _number_of(golden)
+    if own is None or other is None:
+        return False
+    return math.isclose(own, other, rel_tol=_SCALAR_NOISE if is_tensor(target) or is_tensor(golden) else 0.0)
+
+
+def _number_of(raw: dict[str, Any]) -> float | None:
+    """Return the number that an argument is; None where it is none."""
+    if is_tensor(raw):
+        value = raw.get(_MAX) if element_count(raw) == 1 else None
+    else:
+        value = raw.get("value") if raw.get("type") in ("int", "float") else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _value_differs(left: Any, right: Any, exact: bool) -> bool:

@@ -14,6 +14,9 @@ from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.run_end import ended_early
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
 _OTHER_SHAPES = RowKind.SHAPE, RowKind.OTHER_LAYOUT
@@ -128,6 +131,28 @@ def _recorded_by_others() -> Exemption:
     return RecordedByOthers()
 
 
+def _scaled_losses() -> Exemption:
+    from msprobe.compare.exemptions.gradients.scaled_losses import ScaledLosses
+
+    return ScaledLosses()
+
+
+def _implementation_flags() -> Exemption:
+    from msprobe.compare.exemptions.implementation_flags import ImplementationFlags
+
+    return ImplementationFlags()
+
+
+def gradients_begin_otherwise(table: LeafTable) -> bool:
+    """Return whether the first gradient that both sides have differs: no other row is looked at."""
+    backward = (number for number, key in enumerate(table.keys) if key.phase == Phase.BACKWARD.value)
+    for row in (row for number in backward for row in table.rows_of(number)):
+        target, golden = table.target[row], table.golden[row]
+        if target is not None and golden is not None and is_tensor(target.raw) and is_tensor(golden.raw):
+            return bool(target.raw.get(NORM.name) != golden.raw.get(NORM.name))
+    return False
+
+
 def _unused_inputs() -> Exemption:
     from msprobe.compare.exemptions.other_programs.unused_inputs import UnusedInputs
 
@@ -139,6 +164,11 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         _other_optimizers,
         before=lambda _, dumps: any(dump.header.get("optimizers") for dump in (dumps.target, dumps.golden)),
         after=None,
+    ),
+    OnDemand(
+        _scaled_losses,
+        before=lambda table, _: gradients_begin_otherwise(table),
+        after=lambda table, _: table.gradient_factor != 1.0,
     ),
     OnDemand(
         _sliced_tensors,
@@ -182,6 +212,11 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         _recorded_by_others,
         before=lambda _, dumps: side_of_another_tool(dumps.target, dumps.golden) is not None,
         after=lambda table, _: table.other_tool is not None,
+    ),
+    OnDemand(
+        _implementation_flags,
+        before=None,
+        after=lambda _, kinds: kinds is not None and bool((kinds == RowKind.ARGUMENT).any()),
     ),
     CommutedOperands(),
     Uninitialised(),

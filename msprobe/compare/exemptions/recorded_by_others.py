@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.exemptions.node_gradients import Cells, pair_node_gradients
+from msprobe.compare.exemptions.gradients.node_gradients import Cells, pair_node_gradients
 from msprobe.compare.exemptions.other_statistics import comparable_pair
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy

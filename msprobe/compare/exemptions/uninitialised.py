@@ -3,8 +3,9 @@
 Newer dumps say so of each tensor, and have no values for it. In older ones, and for what is computed from such memory:
 the content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
 writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
-a whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse. A wrong shape,
-dtype or argument stays an error.
+a whole (``copy_``, ``fill_``) needs no such proof. A call that writes a part of such memory, or makes a view of a part,
+computes nothing from it: its results are judged as those of any other call. Where both sides agree there is nothing to
+excuse. A wrong shape, dtype or argument stays an error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
+_PART_WRITERS = frozenset({
+    "__setitem__", "index_put_", "index_copy_", "index_fill_", "masked_fill_", "masked_scatter_", "scatter_",
+})  # fmt: skip
+_VIEWS = frozenset({
+    "__getitem__", "as_strided", "chunk", "diagonal", "expand", "expand_as", "movedim", "narrow", "permute", "select",
+    "split", "split_with_sizes", "squeeze", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold",
+    "unsqueeze", "view", "view_as",
+})  # fmt: skip
+"""Functions that compute nothing: a part of memory has values after them if it had them before, and then says so."""
 _FINGERPRINT = (*STATISTIC_NAMES, "md5", "shape", "dtype")
+_NO_READERS = _PART_WRITERS | _VIEWS
 _Fingerprint = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -38,6 +49,7 @@ class Uninitialised(Exemption):
         without = measured.without_values[called[entry[measured.without_values]]].tolist()
         marked = [row for row in without if differs[row] and _says_so(table, row)]
         readers = {int(entry[row]) for row in without if _is_unwritten(table, row)}
+        readers = {number for number in readers if table.keys[number].stem.rpartition(".")[2] not in _NO_READERS}
         differing = frozenset(np.flatnonzero(differs).tolist())
         return sorted({*marked, *_Unwritten(table, measured.role, differing).rows(readers)})
 

@@ -13,12 +13,14 @@ from enum import Enum, auto
 from itertools import product
 
 from msprobe.compare.parallel.pieces import Piece, added, joined
+from msprobe.compare.parallel.recorded_parts import common_part
 
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
 Grid = Mapping[Coordinates, Piece]
-TENSOR, CONTEXT, DATA, HOLDER = 0, 1, 2, 4
-"""The axes of tensor, context and data parallelism, and along which the holders of a tied parameter are counted."""
+TENSOR, CONTEXT, DATA, MICRO, HOLDER = 0, 1, 2, 3, 4
+"""The axes of tensor, context and data parallelism and of micro batches, and along which the holders of a tied
+parameter are counted."""
 
 
 class Kind(Enum):
@@ -70,6 +72,15 @@ def arranged(
 def likely(grid: Grid, kind: Kind, value: Modes | None = None) -> Arrangement:
     """Return the arrangement that the values of one side alone suggest."""
     return min(_arrangements(grid, kind, value), key=lambda each: each.cost)
+
+
+def why_no_whole(grid: Grid, other: Grid) -> str:
+    """Return in words why the pieces of a side make nothing of the size that the other side has."""
+    own, wanted = sum(piece.numel for piece in grid.values()), max(piece.numel for piece in other.values())
+    if len(other) > 1:
+        return f"{len(grid)} pieces of {own} elements, of which the {len(other)} pieces of the other side make no whole"
+    relation = "overlap" if own > wanted else "leave a gap"
+    return f"{len(grid)} pieces have {own} elements, and the other side has {wanted}: they {relation}"
 
 
 def whole(grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, kind: Kind = Kind.ACTIVATION) -> Piece:
@@ -142,6 +153,11 @@ def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[
         return
     same_size = all(len({piece.numel for piece in group}) == 1 for group in groups)
     copies = all(group[0].agrees(piece) for group in groups for piece in group[1:])
+    stated = [common_part([piece.raw for piece in group]) if axis <= DATA else None for group in groups]
+    if None not in stated:  # the program says it
+        whole_on_each = all(part.dim is None for part in stated if part is not None)
+        yield (Mode.CUT if not whole_on_each else Mode.COPY if copies else Mode.DRIFTED), 0
+        return
     if copies:
         yield Mode.COPY, 4 if value is Mode.CUT else 0
     yield Mode.CUT, 4 if value is Mode.COPY else 0 if value is Mode.CUT or not copies else 1

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msprobe.compare.parallel.by_name.pipeline import micro_batches, numbers_on
 from msprobe.compare.parallel.layout import Coordinates
-from msprobe.compare.parallel.pipeline import micro_batches
 from msprobe.compare.records.entries import parent_of
+from msprobe.compare.records.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 
@@ -31,7 +32,8 @@ class Key(NamedTuple):
     """The identity of a call.
 
     ``path`` leads to the module in the whole model, ``turn`` counts its calls within a micro batch. ``function`` and
-    ``number`` are those of a call of a function: what is called from where, and its number among the calls there.
+    ``number`` are those of a call of a function: what is called from where, and its number among the calls there;
+    ``turn`` is then 1 after the backward passes.
     """
 
     path: str
@@ -74,6 +76,7 @@ class RankCalls:
         calls: its calls.
         functions: its calls of functions outside of modules.
         micro: the number of micro batches.
+        trails: by parameter (path of its module, own name), the way of its gradient to the optimizer.
     """
 
     place: Coordinates
@@ -81,6 +84,7 @@ class RankCalls:
     calls: list[Call] = field(default_factory=list)
     functions: list[Call] = field(default_factory=list)
     micro: int = 1
+    trails: dict[tuple[str, str], list[Stage]] = field(default_factory=dict)
 
 
 def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int) -> list[RankCalls]:
@@ -154,15 +158,7 @@ def _layer_offsets(located: Iterable[_Located]) -> dict[tuple[str, int], int]:
     for at in located:
         for path, number in list(_lists(at.path))[:1]:
             numbers.setdefault(path, {}).setdefault(at.stage, set()).add(number)
-    offsets: dict[tuple[str, int], int] = {}
-    for path, stages in numbers.items():
-        if sum(map(len, stages.values())) == len(set().union(*stages.values())):
-            continue
-        start = 0
-        for stage in sorted(stages):
-            offsets[path, stage] = start - min(stages[stage])
-            start += max(stages[stage]) - min(stages[stage]) + 1
-    return offsets
+    return numbers_on(numbers)
 
 
 def _expert_offsets(
@@ -225,7 +221,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
     several ranks; so those that make several calls there are left out.
     """
     dump, stage = rank.dump, max((call.stage for call in rank.calls), default=0)
-    last = max((position for position, name in enumerate(dump.data) if name.endswith(".backward")), default=0)
+    last = last_backward(dump)
     found: dict[tuple[str, Part], list[tuple[str, ApiName]]] = {}
     for position, name in enumerate(dump.data):
         entry = _function(dump, name)
@@ -244,7 +240,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
         turns = len(own) // rank.micro if not len(own) % rank.micro else 0
         for number, (name, entry) in enumerate(own):
             micro, index = divmod(number, turns) if turns and part is not Part.UPDATE else (0, number)
-            key = Key("", Phase.FORWARD, micro, 0, function, index)
+            key = Key("", Phase.FORWARD, micro, int(part is Part.UPDATE), function, index)
             result.append(Call(key, name, entry.stem, dump.data[name], None, stage, part))
             back = str(replace(entry, phase=Phase.BACKWARD))
             if back in backward:
@@ -255,7 +251,7 @@ def function_calls(rank: RankCalls) -> list[Call]:
 
 def _function(dump: Dump, name: str) -> ApiName | None:
     """Return the parsed name of a forward call of a function outside of modules; None for others."""
-    if not name.endswith(".forward") or parent_of(dump.construct, name) is not None:
+    if not name.endswith(".forward") or not _is_outside(parent_of(dump.construct, name)):
         return None
     body = dump.data[name]
     if body.get("is_recompute") is True:
@@ -265,6 +261,22 @@ def _function(dump: Dump, name: str) -> ApiName | None:
     except NameSyntaxError:
         return None
     return entry if isinstance(entry, ApiName) and entry.prefix != _COLLECTIVE else None
+
+
+def _is_outside(parent: str | None) -> bool:
+    """Return whether calls in a module are outside of those that have an identity: the model itself is recorded inside
+    of a wrapper only."""
+    if parent is None:
+        return True
+    try:
+        entry = parse_entry(parent)
+    except NameSyntaxError:
+        return False
+    if not isinstance(entry, ModuleName):
+        return False
+    first, *rest = entry.path.split(".")
+    inner = rest if rest and first.isdigit() else [first, *rest]  # the number of a chunk of the model
+    return all(part == _LEADING or part in _WRAPPERS for part in inner)
 
 
 def _line(frame: str) -> str:

@@ -19,12 +19,15 @@ from msprobe.core.store.reader import Place
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 ORDER = "-".join(DIMENSIONS)
 _RANK = "rank"
-_SIZES = ("tp", "pp", "cp", "ep", "dp", "vpp")
+_SIZES = ("tp", "pp", "cp", "ep", "dp", "vpp", "zero")
+_AMONG_DATA = {"ep": "share experts", "zero": "share parameters or states"}
+"""Sizes that count ranks of data parallelism, and what these ranks do."""
+_LISTED = 8
 
 
 class Coordinates(NamedTuple):
-    """The place of a rank in a layout: its number along each dimension. Ranks of expert parallelism are those of data
-    parallelism, so ``ep`` follows from ``dp``."""
+    """The place of a rank in a layout: its number along each dimension. Ranks of expert parallelism, and those that
+    share parameters (ZeRO), are those of data parallelism, so ``ep`` follows from ``dp``."""
 
     tp: int = 0
     cp: int = 0
@@ -45,6 +48,7 @@ class Layout:
         ep: data-parallel ranks that share the experts.
         dp: ranks with samples of their own that are compared together.
         vpp: model chunks per pipeline stage.
+        zero: data-parallel ranks that share parameters, gradients or states of the optimizer; 1 where records say it.
         order: the dimensions by how fast they change with the rank number, the fastest first.
         rank_size: number of ranks of a step; 0 when the dumps decide.
     """
@@ -55,6 +59,7 @@ class Layout:
     ep: int = 1
     dp: int = 1
     vpp: int = 1
+    zero: int = 1
     order: str = ORDER
     rank_size: int = 0
 
@@ -123,15 +128,16 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
                 f"{what}: {given!r} is no layout; give sizes such as tp=2,pp=1 (each once, at least 1)",
             )
         sizes[name] = int(text)
-    sizes.setdefault("dp", sizes.get("ep", 1))
-    if sizes["dp"] % sizes.get("ep", 1):
-        raise MsprobeException(
-            MsprobeException.INVALID_PARAM_ERROR,
-            f"{what}: {given!r} is no layout; ep={sizes['ep']} does not divide dp={sizes['dp']}, and ranks that share "
-            "experts are data-parallel ones",
-        )
-    tp, pp, cp, ep, dp, vpp = (sizes.get(name, 1) for name in _SIZES)
-    return Layout(tp, pp, cp, ep, dp, vpp)
+    sizes.setdefault("dp", max(sizes.get(name, 1) for name in _AMONG_DATA))
+    for name, purpose in _AMONG_DATA.items():
+        if sizes["dp"] % sizes.get(name, 1):
+            raise MsprobeException(
+                MsprobeException.INVALID_PARAM_ERROR,
+                f"{what}: {given!r} is no layout; {name}={sizes[name]} does not divide dp={sizes['dp']}, and ranks "
+                f"that {purpose} are data-parallel ones",
+            )
+    tp, pp, cp, ep, dp, vpp, zero = (sizes.get(name, 1) for name in _SIZES)
+    return Layout(tp, pp, cp, ep, dp, vpp, zero)
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:
@@ -199,11 +205,13 @@ class Replica(Place):
         members: the places of its ranks, by pipeline stage, then by their number.
         coordinates: where each of ``members`` is in the layout, in the same order.
         chunks: the number of model chunks on each pipeline stage.
+        sharing: the number of data-parallel ranks that share parameters; 1 where the records tell.
     """
 
     members: tuple[tuple[Place, ...], ...] = ()
     coordinates: tuple[tuple[Coordinates, ...], ...] = ()
     chunks: int = 1
+    sharing: int = 1
 
 
 def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
@@ -224,15 +232,10 @@ def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
 
 def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Replica]:
     ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
-    if (
-        len(ranks) != len(places)
-        or [place.number for place in ranks] != list(range(len(ranks)))
-        or len(ranks) % layout.size
-    ):
-        names = ", ".join(place.label or place.document.parent.name for place in places)
-        raise NotComparableError(
-            f"the {side} has {names}; {layout} needs ranks 0 to N-1 with N a multiple of {layout.size}"
-        )
+    problem = _missing_ranks(places, [place.number or 0 for place in ranks], layout)
+    if problem:
+        step = "" if places[0].step is None else f" in step {places[0].step}"
+        raise NotComparableError(f"the {side} has {_listed(places)}{step}; {layout} {problem}")
     found: dict[int, dict[int, list[tuple[Place, Coordinates]]]] = {}
     for place in ranks:
         replica, at = layout.coordinates(place.number or 0, len(ranks))
@@ -243,5 +246,32 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
         members = tuple(tuple(place for place, _ in row) for row in rows)
         coordinates = tuple(tuple(at for _, at in row) for row in rows)
         yield Replica(
-            first.document, first.step, first.kind, number, members=members, coordinates=coordinates, chunks=layout.vpp
+            first.document,
+            first.step,
+            first.kind,
+            number,
+            members=members,
+            coordinates=coordinates,
+            chunks=layout.vpp,
+            sharing=layout.zero,
         )
+
+
+def _missing_ranks(places: Sequence[Place], ranks: Sequence[int], layout: Layout) -> str:
+    """Return why these ranks make no whole replicas, as the end of a sentence; "" where they do."""
+    if len(ranks) != len(places):
+        return "needs ranks, and one of these is a process without a number"
+    count = -(-max(len(ranks), ranks[-1] + 1) // layout.size) * layout.size
+    if len(ranks) % layout.size and list(ranks) == list(range(len(ranks))):
+        return f"is {layout.size} ranks, which does not divide {len(ranks)}"
+    missing = sorted(set(range(count)) - set(ranks))
+    if not missing:
+        return "" if len(set(ranks)) == len(ranks) else "needs each rank once"
+    named = ", ".join(map(str, missing[:_LISTED])) + (", ..." if len(missing) > _LISTED else "")
+    return f"is {layout.size} ranks: no records of rank {named}"
+
+
+def _listed(places: Sequence[Place]) -> str:
+    names = [place.label or place.document.parent.name for place in places]
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")

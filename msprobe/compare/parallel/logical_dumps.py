@@ -7,7 +7,7 @@ other calls, and values of modules decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
@@ -25,14 +25,17 @@ from msprobe.compare.parallel.arrangement import (
     arranged,
     likely,
     whole,
+    why_no_whole,
 )
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
+from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
 from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
+from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
 from msprobe.core.naming import ModuleName, Phase
@@ -41,6 +44,7 @@ from msprobe.core.store.record_walk import is_tensor
 
 _Path = tuple[Any, ...]
 _EXPERT = "expert"
+_LISTED = 3
 LEFT_OUT = "ranks are merged by the values of modules; calls of functions are left out, and explain only what is wrong"
 
 
@@ -51,10 +55,12 @@ class Side:
     Attributes:
         ranks: the calls of the ranks.
         calls: by identity, the calls that hold pieces of it.
+        sharing: how many data-parallel ranks share parameters, as the user says; 1 where the records tell.
     """
 
     ranks: list[RankCalls]
     calls: dict[Key, dict[Coordinates, Call]] = field(default_factory=dict)
+    sharing: int = 1
 
     def gather(self, *, apart: bool) -> None:
         """Collect the calls by identity; micro batches are pieces unless they are kept ``apart``."""
@@ -79,6 +85,7 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     target, golden = _side(left), _side(right)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
         return None
+    add_optimizer_gradients((target.ranks, golden.ranks))
     counts = [max(rank.micro for rank in side.ranks) for side in (target, golden)]
     apart = counts[0] == counts[1]
     for side in (target, golden):
@@ -92,7 +99,7 @@ def _side(place: Place) -> Side:
         return Side(rank_calls([load_dump(place)], [RankPlace()], 1))
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
-    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks))
+    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks), sharing=place.sharing)
 
 
 @dataclass(slots=True)
@@ -147,27 +154,35 @@ class _Merge:
             self._merge_calls(key, 1.0)
         scale = gradient_scale(*(side.calls for side in sides))
         for key in rest:
-            self._merge_calls(key, scale)
+            self._merge_calls(key, 1.0 if key.function else scale)
         for sums in self.partial_sums:
             sums.mark()
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
-        made[0] = replace(made[0], suspect=suspects.of)
+        alike = rounded_alike(self.target.ranks, self.golden.ranks)
+        rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
         notes = [
-            f"{side}: {len(places)} values make no whole ({', '.join(places[:3])})"
+            f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
             if places
         ]
         return made[0], made[1], [LEFT_OUT, *notes]
 
-    def _names(self, keys: Iterable[Key]) -> dict[Key, str]:
+    def _names(self, keys: Collection[Key]) -> dict[Key, str]:
         """Return the names that identities get in both dumps."""
+        numbers: dict[Key, int] = {}
+        behind: dict[tuple[str, Phase], int] = {}
+        for key in (key for key in keys if not key.function):
+            turns = 1 + max(each.turn for each in self._turns(key))
+            numbers[key] = key.micro * turns + key.turn
+            behind[key.path, key.phase] = max(behind.get((key.path, key.phase), 0), numbers[key] + 1)
         names = {}
         for key in keys:
             call = next(iter((self.golden.calls.get(key) or self.target.calls[key]).values()))
-            turns = 1 + max(each.turn for each in self._turns(key))
-            names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, key.micro * turns + key.turn))
+            number = numbers.get(key, behind.get((key.path, key.phase), 0))
+            names[key] = str(ModuleName("Module", key.path, call.cls, key.phase, number))
         return names
 
     def _turns(self, key: Key) -> Iterator[Key]:
@@ -210,8 +225,18 @@ class _Suspects:
         calls = {} if key is None else self.sides[0].calls.get(key, {})
         if key is None or not calls:
             return None
+        if key.function:
+            return None
         outside = OutsideCalls(self.sides[0].ranks, self.sides[1].ranks, apart=self.apart)
         return outside.suspect(key, next(iter(calls.values())))
+
+    def of_update(self, name: str) -> Suspect | None:
+        """Return what makes a gradient wrong that the optimizer gets; None for other entries."""
+        if getattr(self.keys.get(name), "function", "") != AT_OPTIMIZER:
+            return None
+        key, suspect = WrongUpdates(self.sides[0].ranks, self.sides[1].ranks).suspect()
+        entry = next((entry for entry, own in self.keys.items() if own == key), name)
+        return replace(suspect, entry=entry)
 
 
 @dataclass(slots=True)
@@ -239,18 +264,21 @@ class _Walk:
 
     def _tensor(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
         factors = self._factors(own, other)
-        grid, others = _grid(own, factors[0]), _grid(other, factors[1])
+        kind, sides = self._kind(path), (self.merge.target, self.merge.golden)
+        sharing = [1 if kind is Kind.ACTIVATION else sides[side].sharing for side in (self.side, 1 - self.side)]
+        grid, others = _grid(own, factors[0], sharing[0]), _grid(other, factors[1], sharing[1])
         first = next(iter(own.values()))
         if grid is None:
             return dict(first)
-        kind, value = self._kind(path), self._value(path)
+        value = self._value(path)
         if others is None:
             return whole(grid, likely(grid, kind)).record(None, first["shape"])
         modes = self.merge.modes
         values = [modes.get((side, *value)) if value else None for side in (self.side, 1 - self.side)]
         pair = arranged(grid, others, kind, (values[0], values[1]))
         if pair is None:
-            self.merge.unclear[self.side].append(".".join(map(str, (*self.key, *path))))
+            place = ".".join(map(str, (self.key.path, self.key.phase.value, *path)))
+            self.merge.unclear[self.side].append(f"{place}: {why_no_whole(grid, others)}")
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
         right = whole(others, pair[1], kind=kind)
         left = whole(grid, pair[0], right, kind=kind)
@@ -268,7 +296,7 @@ class _Walk:
     def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:
         """Return what the pieces of both sides are multiplied with. Gradients of sharded parameters are recorded after
         they were averaged over the ranks, those of others before."""
-        if self.key.phase is not Phase.PARAMETERS_GRAD:
+        if self.key.phase is not Phase.PARAMETERS_GRAD or self.key.function:
             return self.factors
         averaged = [any(_is_placed(node) for node in nodes.values()) for nodes in (own, other)]
         if averaged == [False, False] or not other:
@@ -287,14 +315,14 @@ class _Walk:
 
     def _kind(self, path: _Path) -> Kind:
         if self.key.phase is Phase.PARAMETERS_GRAD:
-            return Kind.GRADIENT_OF_PARAMETER
+            return Kind.PARAMETER if self.key.function else Kind.GRADIENT_OF_PARAMETER
         return Kind.PARAMETER if path and path[0] == "parameters" else Kind.ACTIVATION
 
     def _value(self, path: _Path) -> tuple[Key, _Path] | None:
         """Return the call and the path of the value that a gradient belongs to."""
         if self.key.phase is Phase.FORWARD:
             return None
-        forward = self.key._replace(phase=Phase.FORWARD)
+        forward = self.key._replace(phase=Phase.FORWARD, function="")
         if self.key.phase is Phase.PARAMETERS_GRAD:
             return forward, ("parameters", path[0])
         return forward, ("output" if path[0] == "input" else "input_args", *path[1:])
@@ -315,14 +343,15 @@ def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
     return below
 
 
-def _grid(nodes: Mapping[Coordinates, Any], factor: float) -> Grid | None:
-    """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics."""
+def _grid(nodes: Mapping[Coordinates, Any], factor: float, sharing: int) -> Grid | None:
+    """Return the pieces at one path, times ``factor``; None where not all of them are tensors with statistics.
+    ``sharing`` is the number of data-parallel ranks that share them where no placement is recorded."""
     grid = {}
     for place, node in nodes.items():
         piece = piece_of(node)
         if piece is None:
             return None
-        grid[_in_mesh(place, node)] = piece.scaled(factor)
+        grid[_in_mesh(place, node, sharing)] = piece.scaled(factor)
     return grid or None
 
 
@@ -335,9 +364,9 @@ def _is_placed(node: Any) -> bool:
     return isinstance(node, dict) and "placements" in node
 
 
-def _in_mesh(place: Coordinates, node: Any) -> Coordinates:
+def _in_mesh(place: Coordinates, node: Any, sharing: int) -> Coordinates:
     """Return the place of a piece: replicas of a sharded tensor hold it as the holders of a tied parameter do."""
-    parts = shards(node)
+    parts = max(shards(node), sharing)
     if parts == 1:
         return place
     replica, shard = divmod(place[DATA], parts)
@@ -376,7 +405,7 @@ def _across_stages(calls: Mapping[Coordinates, Call]) -> dict[Coordinates, Mappi
 
 
 def _joined_stages(bodies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from msprobe.compare.parallel.pipeline import join_stage_records
+    from msprobe.compare.parallel.by_name.pipeline import join_stage_records
 
     result = bodies[0]
     for body in bodies[1:]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from msprobe.compare.inputs.construct_cycles import without_cycles
 from msprobe.compare.parallel.layout import Replica
+from msprobe.compare.records.leaves import is_shape
 from msprobe.core.errors import NotComparableError
+from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.record_walk import is_tensor
 
 
 def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     """Load the dumps of both places, with the ranks of a replica merged to one model.
 
     Where both sides record modules, the values of modules have identities (``logical_dumps``). Dumps of functions alone
-    are merged by the names of the calls, for which there are tensor-parallel ranks and pipeline stages only.
+    are merged by the names of the calls, for which there are tensor-parallel ranks and pipeline stages only. A process
+    that computes a batch in several micro batches is merged where the other one computes it at once.
 
     Returns:
         The target's dump, the golden run's, and a line for each kind of value that the merge could not decide.
@@ -22,14 +28,16 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
         NotComparableError: a pipeline ran several micro batches, and the other side is no such pipeline.
     """
     if not isinstance(left, Replica) and not isinstance(right, Replica):
-        return without_cycles(load_dump(left), load_dump(right))
+        target_dump, golden_dump = load_dump(left), load_dump(right)
+        if not _have_other_micro_batches(target_dump, golden_dump):
+            return without_cycles(target_dump, golden_dump)
     from msprobe.compare.parallel.logical_dumps import logical_pair  # loaded where ranks are merged
 
     pair = logical_pair(left, right)
     if pair is not None:
         target_dump, golden_dump, cycles = without_cycles(pair[0], pair[1])
         return target_dump, golden_dump, pair[2] + cycles
-    from msprobe.compare.parallel.tensor_parallel import merge_shards
+    from msprobe.compare.parallel.by_name.tensor_parallel import merge_shards
 
     _refuse_other_dimensions(left, right)
     _refuse_micro_batches(left, right)
@@ -38,6 +46,31 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
     target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
     return target_dump, golden_dump, notes + cycles
+
+
+def _have_other_micro_batches(target: Dump, golden: Dump) -> bool:
+    """Return whether one process computes the batch of the other one in another number of micro batches: it calls every
+    module as many times more often, and each call gets as many times less."""
+    if len(target.data) == len(golden.data):
+        return False
+    sizes = [_sizes_of_calls(dump) for dump in (target, golden)]
+    if not sizes[0] or sizes[0].keys() != sizes[1].keys():
+        return False
+    ratios = {len(sizes[0][stem]) / len(sizes[1][stem]) for stem in sizes[0]}
+    if len(ratios) != 1 or ratios == {1.0}:
+        return False
+    whole = all(sum(sizes[0][stem]) == sum(sizes[1][stem]) for stem in sizes[0])
+    return whole and all(1 in (len(sizes[0][stem]), len(sizes[1][stem])) for stem in sizes[0])
+
+
+def _sizes_of_calls(dump: Dump) -> dict[str, list[int]]:
+    """Return by module how many elements the results of its calls have."""
+    sizes: dict[str, list[int]] = {}
+    for name, body in dump.data.items():
+        if is_module_name(name) and ".forward" in name and body.get("is_recompute") is not True:
+            results = [raw for raw in body.get("output") or () if is_tensor(raw) and is_shape(raw["shape"])]
+            sizes.setdefault(name.rpartition(".")[0], []).append(sum(math.prod(raw["shape"]) for raw in results))
+    return sizes
 
 
 def _refuse_other_dimensions(*sides: Place) -> None:
@@ -58,7 +91,7 @@ def _refuse_micro_batches(left: Place, right: Place) -> None:
     stages = [len(place.members) if isinstance(place, Replica) else 1 for place in (left, right)]
     if stages[0] == stages[1]:
         return
-    from msprobe.compare.parallel.pipeline import micro_batches
+    from msprobe.compare.parallel.by_name.pipeline import micro_batches
 
     for side, place, count in zip(("target", "golden run"), (left, right), stages, strict=True):
         if not isinstance(place, Replica) or count == 1:
@@ -75,6 +108,6 @@ def _load_stages(place: Place) -> list[Dump]:
     """Load one dump per tensor-parallel rank, each with the stages of its pipeline merged."""
     if not isinstance(place, Replica):
         return [load_dump(place)]
-    from msprobe.compare.parallel.pipeline import merge_stages
+    from msprobe.compare.parallel.by_name.pipeline import merge_stages
 
     return [merge_stages([load_dump(member) for member in stages]) for stages in zip(*place.members, strict=True)]

@@ -44,7 +44,7 @@ class OutsideCalls:
 
     def suspect(self, consumer: Key, call: Call) -> Suspect | None:
         """Return the call that makes the wrong value which ``call``, of this identity, gets; None without one."""
-        made = self._made_alone(consumer, call)
+        made = self._made_alone(call)
         if made is not None:
             return made
         candidates = list(self._before(consumer, call))
@@ -53,18 +53,19 @@ class OutsideCalls:
             if reason:
                 return self._named(key, reason)
         first = next((key for key in candidates if self._inputs(key) is _State.DIFFERS), None)
-        return (
-            None if first is None else self._named(first, "the first call outside of the modules whose input differs")
-        )
+        if first is None:
+            return None
+        alone = self._made_alone(next(iter(self._target[first].values()))[1])
+        return alone or self._named(first, "the first call outside of the modules whose input differs")
 
     def _named(self, key: Key, reason: str) -> Suspect:
         rank, call = next(iter(self._target[key].values()))
         return Suspect(rank.dump.stacks.get(_forward_name(call.name), ()), reason)
 
     def _before(self, consumer: Key, call: Call) -> Iterator[Key]:
-        """Yield the calls that both sides make before this one in its micro batch."""
-        for key, calls in self._target.items():
-            own = next(iter(calls.values()))[1]
+        """Yield the calls that both sides make before this one in its micro batch, in the order of one model."""
+        first = {key: next(iter(calls.values()))[1] for key, calls in self._target.items()}
+        for key, own in sorted(first.items(), key=lambda item: _turn(item[1])):
             if key in self._golden and key.micro == consumer.micro and own.part <= call.part and own.part < Part.UPDATE:
                 if call.part is Part.FORWARD and not self._precedes(own, call):
                     continue
@@ -82,10 +83,16 @@ class OutsideCalls:
         inputs = self._inputs(key)
         if key.phase is Phase.FORWARD and self._arguments_differ(key):
             return "an argument of this call outside of the modules differs"
-        if inputs is not _State.AGREES:
+        if inputs is not _State.AGREES or self._follows_from_forward(key):
             return ""
         differs = any(state is _State.DIFFERS for state in self._states(key, _MADE))
         return "this call outside of the modules gets the same and makes something else" if differs else ""
+
+    def _follows_from_forward(self, key: Key) -> bool:
+        """Return whether a backward call belongs to a forward call that gets something else: a mask, an index."""
+        forward = key._replace(phase=Phase.FORWARD)
+        both = key.phase is not Phase.FORWARD and forward in self._target and forward in self._golden
+        return both and self._inputs(forward) is _State.DIFFERS
 
     def _inputs(self, key: Key) -> _State:
         states = set(self._states(key, _GIVEN))
@@ -116,15 +123,17 @@ class OutsideCalls:
             path in theirs and not any(value in theirs[path] for value in values) for path, values in ours.items()
         )
 
-    def _made_alone(self, consumer: Key, call: Call) -> Suspect | None:
-        """Return a call of the target alone that makes what ``call``, or the stage before it, gets."""
+    def _made_alone(self, call: Call) -> Suspect | None:
+        """Return a call of the target alone that makes what ``call``, or the stage before it, gets: in any micro batch,
+        as the values tell more than the order of calls."""
         wanted = [
             piece
             for raw in (call.body.get("input") or call.body.get("input_args") or ())
             if (piece := piece_of(raw)) is not None and piece.numel > 1
         ]
+        known = {key._replace(micro=0, number=0) for key in self._golden}
         for key, calls in self._target.items():
-            if key in self._golden or key.micro != consumer.micro:
+            if key._replace(micro=0, number=0) in known:
                 continue
             for rank, own in calls.values():
                 made = [piece_of(leaf.raw) for leaf in leaves(own.name, own.body) if leaf.slot == _MADE]
@@ -134,6 +143,11 @@ class OutsideCalls:
                         stack, "this call outside of the modules, which only the target makes, makes its input"
                     )
         return None
+
+
+def _turn(call: Call) -> tuple[int, int]:
+    """Return when a call is made in one model: forward from the first stage on, backward from the last."""
+    return int(call.part), call.stage if call.part is Part.FORWARD else -call.stage
 
 
 def _gathered(ranks: Sequence[RankCalls], apart: bool) -> dict[Key, dict[Coordinates, tuple[RankCalls, Call]]]:
@@ -162,18 +176,22 @@ def _state(target: Grid, golden: Grid) -> _State:
     if pair is None:
         return _State.UNKNOWN
     own, other = (whole(grid, arrangement) for grid, arrangement in zip((target, golden), pair, strict=True))
-    if _close(own, other):
+    if close(own, other):
         return _State.AGREES
     summed = any(Mode.SUM in arrangement.modes for arrangement in pair)
     return _State.UNKNOWN if summed else _State.DIFFERS
 
 
-def _close(own: Piece, other: Piece) -> bool:
+def close(own: Piece, other: Piece) -> bool:
+    """Return whether two tensors agree so far that no wrong call lies between them."""
     size = max(other.norm.high if other.norm else abs(other.largest.high), 1e-30)
     pairs = [(own.mean, other.mean)]
     if own.norm and other.norm:
         nearest = own.norm.nearest(other.norm)
         pairs.append((nearest, other.norm.nearest(own.norm)))
+    turns = own.projection, other.projection
+    if None not in turns and not math.isclose(*turns, rel_tol=_AGREES, abs_tol=_AGREES * size):  # type: ignore[arg-type]
+        return False
     return all(
         left is None
         or right is None

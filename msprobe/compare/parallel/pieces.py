@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.leaves import bounded, is_shape
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import SHARD, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.merged_statistics import Shard, merged_statistics
 from msprobe.numerics.tolerance import unit_roundoff, with_digits
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
-_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh")
+_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh", SHARD)
 
 
 class Interval(NamedTuple):
@@ -96,6 +97,13 @@ class Piece:
             merged=True,
         )
 
+    def as_shard(self, end: int) -> Shard:
+        """Return the lower (0) or upper (1) ends of the statistics in the order of the table of statistics; NaN for one
+        that is not known."""
+        norm = self.norm[end] if self.norm else math.nan
+        mean = math.nan if self.mean is None else self.mean
+        return Shard((self.largest[end], self.smallest[end], mean, norm), self.numel)
+
     def without_order(self) -> Piece:
         """Return the piece without what depends on the order of its elements."""
         return replace(self, projection=None, raw={k: v for k, v in self.raw.items() if k != PROJECTION})
@@ -141,17 +149,15 @@ def joined(pieces: Sequence[Piece]) -> Piece:
     filled = [piece for piece in pieces if piece.numel] or list(pieces[:1])
     if len(filled) == 1:
         return filled[0]
-    numel = sum(piece.numel for piece in filled)
     means, norms = [piece.mean for piece in filled], [piece.norm for piece in filled]
-    mean = None
-    if all(each is not None for each in means):
-        mean = math.fsum(each * piece.numel for each, piece in zip(means, filled, strict=True) if each is not None)
+    low, high = (merged_statistics([piece.as_shard(end) for piece in filled]) for end in (0, 1))
+    largest, smallest, mean, norm = (Interval(*both) for both in zip(low.statistics, high.statistics, strict=True))
     return Piece(
-        numel=numel,
-        largest=_each_end(max, [piece.largest for piece in filled]),
-        smallest=_each_end(min, [piece.smallest for piece in filled]),
-        mean=None if mean is None else mean / max(numel, 1),
-        norm=None if None in norms else _each_end(lambda ends: math.hypot(*ends), [each for each in norms if each]),
+        numel=low.numel,
+        largest=largest,
+        smallest=smallest,
+        mean=None if None in means else mean.low,
+        norm=None if None in norms else norm,
         projection=None,
         raw=filled[0].raw,
         merged=True,
@@ -192,12 +198,6 @@ def _bounds_of_norm(norms: Sequence[Interval]) -> Interval:
 
 def _negative(interval: Interval) -> Interval:
     return Interval(-interval.high, -interval.low)
-
-
-def _each_end(function: Any, intervals: Sequence[Interval]) -> Interval:
-    """Return ``function`` of the lower ends and of the upper ends; NaN anywhere stays NaN."""
-    ends = [[interval.low for interval in intervals], [interval.high for interval in intervals]]
-    return Interval(*(math.nan if any(value != value for value in end) else function(end) for end in ends))
 
 
 def _is_number(value: Any) -> bool:

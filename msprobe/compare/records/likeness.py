@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import (
     LARGEST,
@@ -126,3 +126,17 @@ def may_be_part(shape: Any, whole: Any) -> bool:
 def _roundoff(raw: Raw) -> float:
     dtype = find_dtype(str(raw.get("dtype")))
     return _ROUNDINGS * dtype.unit_roundoff if dtype is not None else 0.0
+
+
+def is_part(raw: Raw, whole: Raw) -> bool:
+    """Return whether a tensor may hold some elements of a larger one of its dtype, as statistics tell."""
+    if raw.get("dtype") != whole.get("dtype") or not 1 < element_count(raw) < element_count(whole):
+        return False
+    ends = [(as_float(one.get(SMALLEST.name)), as_float(one.get(LARGEST.name))) for one in (raw, whole)]
+    return ends[1][0] <= ends[0][0] < ends[0][1] <= ends[1][1]
+
+
+def is_boolean(raw: Raw) -> bool:
+    """Return whether a tensor holds truth values."""
+    dtype = find_dtype(str(raw.get("dtype", "")))
+    return dtype is not None and dtype.kind is DtypeKind.BOOL

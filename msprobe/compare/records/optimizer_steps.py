@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
-from msprobe.compare.records.source_lines import source_line
+from msprobe.compare.records.source_lines import frame_of, source_line
 from msprobe.core.store.reader import Dump
 
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
+OPTIMIZERS, GRADIENT_CALLS = "optimizers", "gradient_calls"
+"""Keys of the header."""
 
 
 class OptimizerStep(NamedTuple):
@@ -46,7 +48,7 @@ def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
     """Yield the groups of all steps in the order in which the steps began."""
     kinds: dict[int, str] = {}
     names: dict[tuple[int, int], tuple[str | None, ...]] = {}
-    steps = _items(dump, "optimizers")
+    steps = _items(dump, OPTIMIZERS)
     inside = [] if all(map(_frames, steps)) else _stacks_of_calls(dump)
     for call, step in enumerate(steps):
         if not isinstance(step.get("optimizer"), int):
@@ -124,6 +126,35 @@ def first_other_number(target: Dump, golden: Dump) -> OtherSetting | None:
     return None
 
 
+class OtherCount(NamedTuple):
+    """A parameter that both runs update in another number of steps of optimizers: the last step with it in both runs,
+    its name, and the numbers of target and golden run."""
+
+    target: OptimizerStep
+    golden: OptimizerStep
+    parameter: str
+    counts: tuple[int, int]
+
+
+def first_other_count(target: Dump, golden: Dump) -> OtherCount | None:
+    """Return the first parameter that optimizers of both runs update, and not as often; None where there is none."""
+    ours, theirs = (_steps_by_parameter(dump) for dump in (target, golden))
+    for name, steps in theirs.items():
+        own = ours.get(name, steps)
+        counts = number_of_steps(own), number_of_steps(steps)
+        if counts[0] != counts[1]:
+            return OtherCount(own[-1], steps[-1], name, counts)
+    return None
+
+
+def _steps_by_parameter(dump: Dump) -> dict[str, list[OptimizerStep]]:
+    steps: dict[str, list[OptimizerStep]] = {}
+    for step in optimizer_steps(dump):
+        for name in filter(None, step.parameters):
+            steps.setdefault(name, []).append(step)
+    return steps
+
+
 def _is_number(value: Any) -> bool:
     """Return whether a setting is a number, a flag, several of them, or a tensor of one number."""
     if isinstance(value, list):
@@ -148,8 +179,20 @@ def _differ(left: Any, right: Any) -> bool:
 
 def gradient_calls(dump: Dump) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name (``backward`` or ``zero_grad``) and the stack of each call that computes or clears gradients."""
-    for item in _items(dump, "gradient_calls"):
+    for item in _items(dump, GRADIENT_CALLS):
         yield str(item.get("call")), _frames(item)
+
+
+def update_statement(step: tuple[str, ...], dump: Dump) -> tuple[str, ...]:
+    """Return the stack of the step of an optimizer from the function on that computes gradients too, which calls what
+    makes the whole update: other functions in between may clip, share and write back. Without one the stack stays."""
+    for _, stack in gradient_calls(dump):
+        functions = {(frame.path, frame.function) for frame in map(frame_of, stack) if not frame.is_library}
+        for number, text in enumerate(step):
+            frame = frame_of(text)
+            if (frame.path, frame.function) in functions:
+                return step[number:]
+    return step
 
 
 def _items(dump: Dump, key: str) -> list[Mapping[str, Any]]:

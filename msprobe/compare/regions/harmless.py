@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import EXACT, same_values
+from msprobe.compare.records.likeness import EXACT, is_boolean, same_values
 from msprobe.compare.regions.whole_step import WholeStep
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
@@ -95,6 +95,11 @@ class HarmlessDifferences:
         return [row for row in (self._kind >= RowKind.DTYPE).nonzero()[0].tolist() if self._is_other_form(row)]
 
     @cached_property
+    def masks(self) -> frozenset[int]:
+        """The rows of masks that a module gets in another form."""
+        return frozenset(row for row in self._other_forms if self._is_mask(row))
+
+    @cached_property
     def _kind_without_masks(self) -> Ints:
         """The kinds of all rows where nobody looks at what modules get or return in another form, or not at all: a mask
         of numbers, of truth values or none, and attention weights. What such a row explains would be judged as if its
@@ -115,7 +120,17 @@ class HarmlessDifferences:
         (entry,) = self._table.entries_of([row])
         if role == Role.PARAMETER or not self._has_both(entry) or not is_module(self._table.keys[entry]):
             return False
-        return bool(kind in _NOT_RETURNED or (kind == RowKind.DTYPE and role == Role.INPUT))
+        if kind in _NOT_RETURNED:
+            return True
+        return role == Role.INPUT and bool(kind == RowKind.DTYPE or self._is_mask_of_numbers(row))
+
+    def _is_mask_of_numbers(self, row: int) -> bool:
+        """Return whether a row is a mask of truth values on one side, and of numbers on the other: minus infinity, or
+        another shape, is a part of that form."""
+        leaves = self._table.target[row], self._table.golden[row]
+        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        numbers = [raw for raw in tensors if not is_boolean(raw)]
+        return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
 
     @cached_property
     def _differing_rows(self) -> NDArray[np.int64]:

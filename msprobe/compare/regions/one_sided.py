@@ -18,7 +18,7 @@ values (task ``structure``) and the policy ``reference`` take every such call fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,18 +29,33 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, entry_keys, is_module, parent_of, parents_of
+from msprobe.compare.records.entries import (
+    OPTIMIZER,
+    Absence,
+    EntryKey,
+    entry_keys,
+    is_module,
+    parent_of,
+    parents_of,
+    path_of,
+)
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
-from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
+from msprobe.compare.records.optimizer_steps import (
+    OptimizerStep,
+    number_of_steps,
+    optimizer_steps,
+    other_settings,
+    paired_steps,
+)
 from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.without_consequence import ConsequenceRules, WithoutConsequence
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
 from msprobe.numerics.verdict import Ints, Judged, Level, Measured, RowKind
 
 _STRUCTURE = "structure"
@@ -94,8 +109,10 @@ class OneSidedCalls:
         excused = self._rules.apply(measured, judged, again)
         for rows in map(self.table.rows_of, excused.entries):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        masks = excused.differences.masks
         if not self.alone:
-            return replace(self.table, harmless=excused.entries) if excused.entries else self.table
+            changed = excused.entries or masks
+            return replace(self.table, harmless=excused.entries, masks=masks) if changed else self.table
         consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
         origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)
@@ -104,7 +121,7 @@ class OneSidedCalls:
             absence = None if is_origin else self._absence(number, excused)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries)
+        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries, masks=masks)
 
     @cached_property
     def _rules(self) -> ConsequenceRules:
@@ -272,13 +289,30 @@ class OneSidedCalls:
 
     @cached_property
     def _updates_otherwise(self) -> bool:
-        """Whether optimizers make another number of steps, or one has another setting: then calls of one side are more
-        than another implementation, and nothing in this step shows their values."""
+        """Whether optimizers make another number of steps, or one has another setting, or a parameter that the other
+        side has and never updates: then calls of one side are more than another implementation, and nothing in this
+        step shows their values."""
         target, golden = list(optimizer_steps(self.dumps.target)), list(optimizer_steps(self.dumps.golden))
+        if self._leave_out_parameters(target, golden):
+            return True
         numbers = {number_of_steps(steps) for steps in (target, golden) if steps}
         pairs = paired_steps(target, golden)
         return len(numbers) > 1 or any(
             ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs
+        )
+
+    def _leave_out_parameters(self, *sides: Sequence[OptimizerStep]) -> bool:
+        """Return whether a module of one side has a parameter that the optimizers of the other side alone have."""
+        names = [{name for step in steps for name in step.parameters if name} for steps in sides]
+        if not all(names) or names[0] == names[1]:
+            return False
+        return any(
+            f"{path_of(key.stem)}.{leaf.suffix.rpartition('.')[2]}" in names[1 - side] - names[side]
+            for number, key in enumerate(self.table.keys)
+            if is_module(key) and key.phase == Phase.FORWARD.value
+            for row in self.table.rows_of(number)
+            for side, leaf in enumerate((self.table.target[row], self.table.golden[row]))
+            if leaf is not None and leaf.slot == PARAMETER
         )
 
     @cached_property

@@ -155,9 +155,13 @@ class ValueFlow:
         entries = zip(self._table.entries, self._table.keys, strict=True)
         return frozenset(key.stem for pair, key in entries if pair.of_both)
 
-    def chain(self, last: int) -> list[int]:
-        """Return the calls of this side alone by which a value came about, ascending; ``last`` is the call that made
-        it."""
+    def chain(self, last: int, ends: Collection[int] = ()) -> list[int]:
+        """Return the calls of this side alone by which a value came about, ascending.
+
+        Args:
+            last: the call that made it.
+            ends: calls that are followed back no further.
+        """
         chain: set[int] = set()
         waiting = [last]
         while waiting:
@@ -165,6 +169,8 @@ class ValueFlow:
             if entry in chain or entry not in self.alone:
                 continue
             chain.add(entry)
+            if entry in ends:
+                continue
             makers = (self.maker(raw, entry) for raw in self._inputs(entry))
             waiting += [maker for maker in makers if maker is not None]
         return sorted(chain)

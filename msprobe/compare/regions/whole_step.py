@@ -158,8 +158,9 @@ class WholeStep:
 
     def _losses(self, side: int) -> Iterator[_Raw]:
         """Yield the numbers of which gradients are computed: results with a gradient that no later call with a gradient
-        gets."""
-        numbers: dict[float, _Raw] = {}
+        gets. Where the gradient of some of them is 1, these are meant; of a sum and its parts the sum, as what gets the
+        others leaves no record (``stack``)."""
+        numbers: dict[float, tuple[int, _Raw]] = {}
         for number, key in enumerate(self._table.keys):
             if self._table.entries[number][side] is None or key.phase != Phase.FORWARD.value or key.recompute:
                 continue
@@ -169,8 +170,15 @@ class WholeStep:
                 numbers.pop(as_float(raw.get(LARGEST.name)), None)
             if not is_module(key) or key.stem not in self._around:
                 for raw in self._scalars(number, side, OUTPUT):
-                    numbers[as_float(raw.get(LARGEST.name))] = raw
-        yield from numbers.values()
+                    numbers[as_float(raw.get(LARGEST.name))] = number, raw
+        begins = [raw for number, raw in numbers.values() if self._begins_with(number, side)]
+        yield from _without_parts(begins) or [raw for _, raw in numbers.values()]
+
+    def _begins_with(self, number: int, side: int) -> bool:
+        """Return whether a backward pass begins with the gradient of a call: it is 1."""
+        backward = self._backward_of(number, side)
+        given = () if backward is None else self._scalars(backward, side, INPUT)
+        return any(as_float(raw.get(LARGEST.name)) == 1.0 for raw in given)
 
     @cached_property
     def _around(self) -> frozenset[str]:
@@ -187,6 +195,16 @@ class WholeStep:
         for leaf in (self._table.target[row], self._table.golden[row]):
             if leaf is not None and is_tensor(leaf.raw):
                 yield leaf.raw
+
+
+def _without_parts(losses: list[_Raw]) -> list[_Raw]:
+    """Return the losses, or the one alone that is the sum of all others."""
+    for number, raw in enumerate(losses if len(losses) > 2 else ()):
+        others = [*losses[:number], *losses[number + 1 :]]
+        apart = abs(as_float(raw.get(LARGEST.name)) - _sum(others, LARGEST.name))
+        if apart <= _EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
+            return [raw]
+    return losses
 
 
 def _sum(raws: list[_Raw], name: str) -> float:

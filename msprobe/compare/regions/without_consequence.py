@@ -17,7 +17,9 @@ from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Judged, Measured, RowKind
+from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+
+_TO_OTHERS = frozenset(f"Distributed.{function}" for function in ("send", "isend", "reduce", "gather"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class ConsequenceRules:
         if self.table.loose:
             formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
             return WithoutConsequence(differences, formulas, needless, frozenset())
-        damaged = self._damaged(judged)
+        damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         harmless = (differences.entries | needless.among(differences.differing)) - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
@@ -93,6 +95,18 @@ class ConsequenceRules:
         """Return the entries with a tensor file that is not what was recorded."""
         wrong = [row for row in self.contradictions if judged.kind[row] > RowKind.UNCHECKED]
         return frozenset(self.table.entries_of(wrong))
+
+    def _sent(self, measured: Measured, judged: Judged, differing: Sequence[int]) -> frozenset[int]:
+        """Return the calls that give another rank something else, which no result of their own shows."""
+        return frozenset(
+            number
+            for number in differing
+            if self.table.keys[number].stem in _TO_OTHERS
+            and any(
+                judged.kind[row] == RowKind.VALUE and measured.role[row] == Role.INPUT
+                for row in self.table.rows_of(number)
+            )
+        )
 
     def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
         """Return verdicts by which an origin is looked for: what a module gets in another form is no difference."""

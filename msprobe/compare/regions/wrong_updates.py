@@ -24,6 +24,8 @@ def wrong_update(table: LeafTable, measured: Measured, judged: Judged) -> int | 
     wrong = [row for row in trained if kind[row] > RowKind.UNCHECKED]
     if not wrong or len(trained) < 3:
         return None
+    if any(kind[row] == RowKind.NOT_UPDATED for row in wrong):
+        return None
     apart = [row for row in wrong if kind[row] > RowKind.VALUE]
     if apart:
         return None if 2 * len(apart) > len(trained) else apart[0]

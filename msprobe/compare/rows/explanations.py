@@ -34,7 +34,7 @@ _MORE_THAN_RERUNS = ", more than between the reruns"
 _UNCHECKED = "values are missing on a side, or hold other requests too, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
-    RowKind.WITHOUT_EFFECT: "another input, and all results of the call agree: it has no effect",
+    RowKind.WITHOUT_EFFECT: "another input, it has no effect: all results of the call agree, or it says how to compute",
     RowKind.OTHER_LAYOUT: "the same elements in another shape; what gets them later shows whether their order is right",
     RowKind.ACCEPTED: "an accepted difference",
     RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
@@ -42,6 +42,7 @@ _FIXED = {
     RowKind.NON_FINITE: "NaN or infinity where the other run has none or another one",
     RowKind.COPIES_DIFFER: "the ranks hold copies of it that have come apart",
     RowKind.NOT_ADDED: "the ranks hold partial sums of it, and go on with them before they are added",
+    RowKind.NOT_UPDATED: "it is what it was in the step before, while the golden run has updated it",
     RowKind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
     RowKind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
 }

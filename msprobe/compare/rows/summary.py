@@ -15,7 +15,17 @@ from msprobe.compare.records.source_lines import from_source
 
 VerdictText = Literal["same", "incomplete", "diverged", "not_comparable"]
 KindText = Literal[
-    "value", "non_finite", "missing_in_target", "missing_in_golden", "shape", "dtype", "argument", "order"
+    "value",
+    "non_finite",
+    "missing_in_target",
+    "missing_in_golden",
+    "shape",
+    "dtype",
+    "argument",
+    "order",
+    "copies_differ",
+    "not_added",
+    "not_updated",
 ]
 PolicyText = Literal["default", "reference"]
 StateText = Literal["used", "unused", "expired"]

@@ -58,6 +58,21 @@ def pairs_by_parameter(stem: str, phase: str, found: Pairs) -> Pairs:
     return [_with_null(pair) for pair in found] if slot == OUTPUT else found
 
 
+def parameter_of(stem: str, leaf: Leaf) -> str:
+    """Return the name of the parameter that an argument of a call is for; "" for a position of which it is not known.
+
+    Args:
+        stem: the name of the function without number.
+        leaf: the argument.
+    """
+    _, _, name, *_ = *leaf.suffix.split("."), "", ""
+    if not name.isdigit():
+        return name
+    by_position = ([one.name for one in signature.values() if one.by_position] for signature in _signatures(stem))
+    names = {names[int(name)] for names in by_position if int(name) < len(names)}
+    return names.pop() if len(names) == 1 else ""
+
+
 @cache
 def _table() -> Mapping[str, list[_Signature]]:
     table: dict[str, list[_Signature]] = {}

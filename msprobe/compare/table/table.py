@@ -162,11 +162,14 @@ class LeafTable:
     side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
     ``ended_kinds`` the kinds of rows that its side lacks.
 
+    ``gradient_factor`` is what the gradients of the target were divided by.
+
     ``updated`` names by row the parameter of which the row has the value after a step, where each side has an optimizer
     of its own.
 
     What the verdicts add: ``origin`` says where the first difference arises, if in calls of one side alone;
-    ``harmless`` are the entries of both sides that differ without consequence.
+    ``harmless`` are the entries of both sides that differ without consequence, ``masks`` the rows of masks that a
+    module gets in another form.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -199,9 +202,11 @@ class LeafTable:
     unrecorded: Mapping[int, str] = field(default_factory=dict)
     ended_from: int | None = None
     ended_kinds: tuple[int, ...] = ()
+    gradient_factor: float = 1.0
     updated: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None
     harmless: frozenset[int] = frozenset()
+    masks: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None
 
     @cached_property

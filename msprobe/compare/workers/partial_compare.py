@@ -23,7 +23,7 @@ from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
 from msprobe.compare.exemptions.commuted_operands import pair_commuted_operands
-from msprobe.compare.exemptions.on_demand import EXEMPTIONS
+from msprobe.compare.exemptions.on_demand import EXEMPTIONS, gradients_begin_otherwise
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
@@ -95,7 +95,7 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
             raise UndividedError
         mode = mode_of(target, golden)
         table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
-        if not dtype_gate and pair_commuted_operands(table) is not table:
+        if not dtype_gate and (pair_commuted_operands(table) is not table or _has_factor(table)):
             raise UndividedError
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
@@ -107,6 +107,15 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         mode, table.keys, table.starts, table.lone, table.repeated, facts, column_types(table) if dtype_gate else []
     )
     return LocalPart(target, golden, table, found)
+
+
+def _has_factor(table: LeafTable) -> bool:
+    """Return whether the gradients of one side may be those of a scaled loss, which the whole decides."""
+    if not gradients_begin_otherwise(table):
+        return False
+    from msprobe.compare.exemptions.gradients.scaled_losses import factor_of_gradients  # where gradients differ
+
+    return factor_of_gradients(table) is not None
 
 
 def agree(summaries: Sequence[PartSummary]) -> bool:

@@ -1,16 +1,12 @@
 """What a framework must offer, as small capabilities. They meet these requirements:
 
 - Core works without any framework installed, so a capability is passed in and never imported.
-- The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
-  uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
-- Taps are made with the session's ``CurrentObserver``, and report to the observer that it holds at the moment, one per
-  step.
+- The collector uses some methods thousands of times a step: these take and return plain values and allocate little.
+- Taps are made with the session's ``CurrentObserver``, and report to the observer of the present step, which it holds.
 - A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
-Read ``Backend`` first, the last class of this file: it is the frozen bundle of all capabilities. Above it stand the
-protocols of the capabilities: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels,
-compiled graphs, modules, communication, optimizers and inputs. ``docs/developing/add-a-backend.md`` shows how a
-framework is added.
+Read ``Backend`` first, the last class of this file: the frozen bundle of all capabilities, whose protocols stand above
+it. ``docs/developing/add-a-backend.md`` shows how a framework is added.
 """
 
 from __future__ import annotations
@@ -22,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msprobe.core.backend.mindspore_modes import RuntimeFacts
+from msprobe.core.backend.perturbation import Perturbation
 from msprobe.core.capture.collectives import Arrivals
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
@@ -56,10 +53,7 @@ class TensorOps(Protocol[T_contra]):
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:
-        """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
-
-        Both are computed in one pass where the framework can do that.
-        """
+        """Return the node of ``describe`` with the checksum of this kind, ``md5``, of one pass where that can be."""
 
     @property
     def outstanding(self) -> bool:
@@ -451,6 +445,7 @@ class Backend:
 
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
+        memory: returns a context that knows unwritten memory, for the time in which ``apis`` is not attached.
         operators: is there only where the configuration asks for operators.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
@@ -471,10 +466,12 @@ class Backend:
     gradients: GradientTap | None = None
     optimizers: OptimizerTap | None = None
     inputs: InputTap | None = None
+    perturbation: Perturbation | None = None
     collectives: CollectiveTap | None = None
     graphs: GraphTap | None = None
     apis_in_models: bool = False
     has_risk_levels: bool = True
+    memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None
     read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None
@@ -491,9 +488,11 @@ class Backend:
             earlier: the backend that is replaced; the functions registered with it are recorded from now on.
             focused: modules and their names, which alone are recorded.
         """
+        if self.perturbation is not None:
+            self.perturbation.take_over(earlier.perturbation)
         if self.modules is not None:
             for module, name in focused:
                 self.modules.focus(module, name)
-        for owner, name, prefix in earlier.apis.registered() if earlier.apis is not None else ():
-            if self.apis is not None:
+        if self.apis is not None and earlier.apis is not None:
+            for owner, name, prefix in earlier.apis.registered():
                 self.apis.add(owner, name, prefix)

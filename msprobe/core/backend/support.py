@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from msprobe.core.backend.mindspore_modes import STATIC_TASKS, RuntimeFacts, call_only_problems, mode_problems
 from msprobe.core.config import DumpConfig
+from msprobe.core.config.problems import REMOVED_TASKS
 from msprobe.core.errors import ABSENT, ConfigError, Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 from msprobe.core.tensors.statistics import STATISTICS
@@ -46,6 +47,7 @@ class Support:
         kernel_list: a ``list`` that selects something at level L2.
         kernel_problems: finds the settings that do not work at level L2 of this framework.
         runtime_kernels: whether the runtime dumps kernels by itself at level L2 (``Backend.kernel_dump``).
+        perturbs: whether it can move the parameters and inputs of a model (``Backend.perturb``).
         facts: the state of MindSpore in this mode. ``mode_problems`` finds what does not fit it.
         lacking_keys: those of ``FURTHER_KEYS`` that its dumps never have.
     """
@@ -62,6 +64,7 @@ class Support:
     kernel_list: tuple[str, ...] = ()
     kernel_problems: Callable[[DumpConfig], Iterator[Problem]] | None = None
     runtime_kernels: bool = False
+    perturbs: bool = False
     facts: RuntimeFacts | None = None
     lacking_keys: tuple[str, ...] = ()
 
@@ -97,6 +100,7 @@ PYTORCH = Support(
     ignored_at_kernels=("async_dump",),
     kernel_list=("Functional.linear.0.forward",),
     kernel_problems=_one_call_problems,
+    perturbs=True,
 )
 
 MINDSPORE = Support(
@@ -160,7 +164,8 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     name = support.framework
     problems: list[Problem] = []
     if config.task not in support.tasks:
-        problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
+        removed = f"{REMOVED_TASKS[config.task]}; " if config.task in REMOVED_TASKS else ""
+        problems.append(Problem("task", config.task, f"{removed}{name} collects {', '.join(support.tasks)}"))
     else:
         problems += _option_problems(config, support)
         if config.level not in support.levels:
@@ -168,6 +173,9 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     if config.custom_op_namespaces != DEFAULT_NAMESPACES and not support.namespaces:
         expected = f"names operators of torch.ops, which {name} does not have; leave it out, or use custom_apis"
         problems.append(Problem("custom_op_namespaces", list(config.custom_op_namespaces), expected))
+    if config.perturb is not None and not support.perturbs:
+        expected = f"{name} cannot move the parameters of a model; leave it out"
+        problems.append(Problem("perturb", config.perturb, expected))
     if config.task_spec.needs_bench_path and not config.section.bench_path:
         expected = "is required: the golden dump to compare with"
         problems.append(Problem(f"{config.task}.bench_path", ABSENT, expected))

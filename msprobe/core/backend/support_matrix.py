@@ -36,6 +36,7 @@ FEATURES: Mapping[str, Mapping[str, Any]] = {
     "async_dump": {"async_dump": True},
     "dump_enable": {"dump_enable": True},
     "load": {"load": {"path": "golden"}},
+    "perturb": {"perturb": 1},
     "precision high": {"precision": "high"},
     "risk_level CORE": {"risk_level": "CORE"},
     "custom_apis": {"custom_apis": {"package": ["function"]}},

@@ -209,6 +209,10 @@ class PendingWorks:
             drop = functools.partial(_drop_work, self._waiting, id(work))
             self._waiting[id(work)] = (weakref.ref(work, drop), call, position)
 
+    def end_now(self, call: PendingCall) -> None:
+        """End ``call``, whose work is done already."""
+        self._done(call, 0)
+
     def _observe_class(self, kind: type) -> None:
         owner = next(base for base in kind.__mro__ if "wait" in vars(base))
         if owner not in self._observed_classes:
@@ -281,6 +285,27 @@ class PendingCall:
             observer.end(self.record, self.outputs())
         elif self.on_work is not None:
             self.on_work(position)
+
+
+class PendingCalls(PendingCall):
+    """Several calls that run together, with one work.
+
+    Args:
+        calls: for each, the token that the observer returned when the call began, and its values.
+    """
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: Sequence[tuple[Any, tuple[Any, ...]]]) -> None:
+        super().__init__(calls[0][0], tuple)
+        self._calls = calls
+
+    def done(self, position: int, observer: Observer | None) -> None:
+        """End all records: the work has been waited for."""
+        self.outstanding -= 1
+        if observer is not None and self.record is not None:
+            for record, values in self._calls:
+                observer.end(record, values)
 
 
 def _drop_work(waiting: dict[int, Any], key: int, _: object) -> None:

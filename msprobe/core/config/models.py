@@ -356,6 +356,11 @@ class DumpConfig(ConfigModel):
     )
     enable_dataloader: bool = Field(default=False, description="Accepted from older files; has no effect.")
     load: LoadConfig | None = Field(default=None, description="Input override; absent means off.")
+    perturb: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="A seed: move parameters and inputs of the model by one unit round-off, to learn what rounding "
+        "does (msprobe noise --perturb); absent means off.",
+    )
 
     statistics: StatisticsSection = StatisticsSection()
     tensor: TensorSection = TensorSection()

@@ -28,6 +28,7 @@ NULL_IS_DEFAULT = frozenset({
     "custom_op_namespaces",
     "custom_apis",
     "load",
+    "perturb",
 })
 EMPTY_IS_DEFAULT = frozenset({"task", "level"})
 

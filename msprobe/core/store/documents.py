@@ -170,6 +170,9 @@ class DumpDocument(BaseModel):
     optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
     gradient_calls: list[GradientCall] | None = Field(default=None, description="in the order of execution")
     gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
+    perturbed: int | None = Field(
+        default=None, description="with `perturb`: the seed by which parameters and inputs were moved"
+    )
     parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
     scheduled_tokens: Batch | None = Field(default=None, description="with `start(scheduled_tokens=...)`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")

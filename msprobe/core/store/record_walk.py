@@ -32,6 +32,9 @@ SECTIONS = (
 )
 """The sections of a record in row order, each with the slot and the path of what is below it."""
 
+SHARD = "shard"
+"""Key of a tensor of which the program said what this rank holds: ``[{"dim": 0, "group": [0, 1]}]``, an item for each
+group of ranks that it is spread over; a ``dim`` of null says that every rank of the group holds the whole."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result

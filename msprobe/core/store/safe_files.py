@@ -74,6 +74,7 @@ def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
 
 
 _DEVICES = Path("/dev")
+_SHARED_MEMORY = _DEVICES / "shm"
 FILE_MODE = file_mode(os.environ.get(VARIABLE))
 FOLDER_MODE = folder_mode(FILE_MODE)
 
@@ -136,14 +137,18 @@ def refuse_device(path: str | Path) -> None:
 
 
 def is_device(path: str | os.PathLike[str]) -> bool:
-    """Return whether ``path`` is a device, or a link in the folder of devices, such as ``/dev/stdout``."""
+    """Return whether ``path`` is a device, or a link in the folder of devices, such as ``/dev/stdout``.
+
+    A link in shared memory is none: files lie there, although the folder of devices has it.
+    """
     try:
         mode = os.lstat(path).st_mode
     except (OSError, ValueError):
         return False
-    return (
-        stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (stat.S_ISLNK(mode) and _DEVICES in Path(path).absolute().parents)
-    )
+    if not stat.S_ISLNK(mode):
+        return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    above = Path(path).absolute().parents
+    return _DEVICES in above and _SHARED_MEMORY not in above
 
 
 def create_new(path: Path | str) -> int:

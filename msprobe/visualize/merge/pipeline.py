@@ -1,9 +1,9 @@
 """Merges the trees of the stages of one pipeline into one tree.
 
 Layers get their numbers in the whole model, and modules that several stages hold are joined, as in a comparison of
-these ranks (``compare.parallel.pipeline``). The tree also has what the published format shows: chunks of virtual stages
-interleave (chunk by chunk, stage by stage), and calls of other ranks than the first get ``_rankN`` after their API
-name, because each rank counts its calls.
+these ranks (``compare.parallel.by_name.pipeline``). The tree also has what the published format shows: chunks of
+virtual stages interleave (chunk by chunk, stage by stage), and calls of other ranks than the first get ``_rankN`` after
+their API name, because each rank counts its calls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from msprobe.compare.parallel.pipeline import join_stage_records, layer_shifts, shift_layer
+from msprobe.compare.parallel.by_name.pipeline import join_stage_records, layer_shifts, shift_layer
 from msprobe.visualize.graph.node import BETWEEN, ROOT, NameCache, NodeKind, with_merge_notes
 from msprobe.visualize.merge.record_tree import Branch
 

@@ -1,8 +1,8 @@
 """Merges the trees of one tensor-parallel group into one tree.
 
-``merge_shards`` takes the values from ``compare.parallel.tensor_parallel``, as a comparison of these ranks does, and
-adds what the published format has: calls that not all ranks make get ``_rankN`` after their name, and every formula is
-noted with its numbers.
+``merge_shards`` takes the values from ``compare.parallel.by_name.tensor_parallel``, as a comparison of these ranks
+does, and adds what the published format has: calls that not all ranks make get ``_rankN`` after their name, and every
+formula is noted with its numbers.
 
 A merged tensor has the shape of a shard until ``fit_shapes`` gives it that of its partner in the other graph: when the
 two shapes differ in one dimension only, by the number of shards.
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.analyze.communication import COMMUNICATION
-from msprobe.compare.parallel.tensor_parallel import JoinedTensor, ShardMerge
+from msprobe.compare.parallel.by_name.tensor_parallel import JoinedTensor, ShardMerge
 from msprobe.core.store.record_walk import Leaf, leaves
 from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.graph.node import ROOT, Graph, NameCache, NodeKind, with_merge_notes

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.adapters.mindspore.graph_jobs.refusals import REFUSED
 
 JOB = Path(__file__).parent / "graph_jobs/refusals.py"
@@ -29,9 +30,11 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(space: Path) -> Any:
-    done = run(sys.executable, str(JOB), str(space / "dump"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return {"output": done.stdout + done.stderr, **json.loads(done.stdout.split("SEEN ", 1)[1].splitlines()[0])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = forked.run([JOB, space / "dump"], env=environment, preloaded=forked.MINDSPORE)
+    out, output = done.stdout.decode(), (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, output
+    return {"output": output, **json.loads(out.split("SEEN ", 1)[1].splitlines()[0])}
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,19 @@ def names(folder: Path, step: int) -> list[str]:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("optimizer", ["SGD", pytest.param("AdamW", marks=pytest.mark.slow)])
-def test_a_script_is_collected_from_and_its_status_passes_through(tmp_path: Path, optimizer: str) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "start"),
+    [
+        pytest.param("SGD", run, id="command"),
+        pytest.param("AdamW", attached, marks=pytest.mark.slow, id="adamw"),
+    ],
+)
+def test_a_script_is_collected_from_and_its_status_passes_through(
+    tmp_path: Path, optimizer: str, start: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     script(tmp_path, optimizer)
-    result = run(tmp_path, "--config", "c.json", "--", sys.executable, "train.py", "--config", "its own")
+    command = ["--config", "c.json", "--", sys.executable] if start is run else []
+    result = start(tmp_path, *command, "train.py", "--config", "its own")
     assert result.returncode == 7, result.stderr
     assert "arguments ['--config', 'its own']" in result.stdout
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == ["step0", "step1"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.adapters.pytorch.compile.recompilation import supported
-from tests.cli.collection.test_run import attached, names, run
+from tests.cli.collection.test_run import attached, names
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,7 +79,7 @@ def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) ->
 
 def test_a_model_that_is_called_in_a_compiled_function_is_told(tmp_path: Path) -> None:
     prepared(tmp_path, OF_FUNCTION)
-    result = run(tmp_path, "-c", "c.json", "train.py")
+    result = attached(tmp_path, "train.py")
     assert result.returncode == 0
     assert "what is called inside a compiled function is not found: compile the model itself" in result.stdout
     assert not (tmp_path / "dump").exists()

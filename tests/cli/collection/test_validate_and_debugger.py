@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests import forked
 from tests.cli.agreement import check, configurations, prepare
 from tests.rules.tree import ROOT
 
@@ -50,9 +49,10 @@ def test_what_was_judged_differently(fields: dict[str, object], accepted: bool, 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["mindspore", "msadapter"])
 def test_on_mindspore(framework: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.cli.agreement", framework, str(tmp_path), "60"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
-    counts = [int(line.split()[1]) for line in result.stdout.splitlines() if line.startswith("accepted ")]
+    words = ["-m", "tests.cli.agreement", framework, tmp_path, 60]
+    result = forked.run(words, cwd=ROOT, timeout=300, preloaded=forked.MINDSPORE)
+    said = result.stdout.decode()
+    assert result.returncode == 0, said[-2000:] + result.stderr.decode()[-4000:]
+    counts = [int(line.split()[1]) for line in said.splitlines() if line.startswith("accepted ")]
     assert len(counts) == (3 if framework == "mindspore" else 1)
     assert all(count > 0 for count in counts)

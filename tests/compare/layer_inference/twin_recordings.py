@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests import forked
@@ -33,6 +31,6 @@ def _run_pytorch(program: str, *arguments: object) -> None:
 
 
 def _run_mindspore(program: str, *arguments: object) -> None:
-    command = [sys.executable, "-m", f"{_HERE}.{program}", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_SECONDS)
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ["-m", f"{_HERE}.{program}", *arguments]
+    done = forked.run(words, cwd=ROOT, timeout=_SECONDS, preloaded=forked.MINDSPORE)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()

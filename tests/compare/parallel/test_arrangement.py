@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.compare.parallel.arrangement import Grid, Kind, Mode, arranged, likely, whole
+from msprobe.compare.parallel.arrangement import Grid, Kind, Mode, arranged, likely, whole, why_no_whole
 from tests.compare.parallel.test_pieces import drawn, piece
 
 WHOLE = drawn(3, 4, 4)
@@ -57,6 +57,20 @@ def test_the_gradient_of_a_copy_is_a_sum_where_sizes_leave_it_open() -> None:
 
 def test_pieces_that_make_no_whole_are_not_arranged() -> None:
     assert arranged(tensor_ranks(WHOLE[:1], WHOLE[1:3]), ONE, Kind.ACTIVATION) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "relation"),
+    [
+        ((WHOLE[:3], WHOLE[1:]), "24 elements, and the other side has 16: they overlap"),
+        ((WHOLE[:1], WHOLE[1:3]), "12 elements, and the other side has 16: they leave a gap"),
+    ],
+    ids=["overlap", "gap"],
+)
+def test_why_pieces_make_no_whole_is_told(parts: tuple[np.ndarray[Any, Any], ...], relation: str) -> None:
+    grid = tensor_ranks(*parts)
+    assert arranged(grid, ONE, Kind.PARAMETER) is None
+    assert relation in why_no_whole(grid, ONE)
 
 
 def test_one_side_alone_says_what_its_values_say() -> None:

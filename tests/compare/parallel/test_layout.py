@@ -57,10 +57,29 @@ def test_one_rank_per_model_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "places",
-    [_ranks(3), _ranks(4)[1:3], [*_ranks(2), Place(Path("proc9/dump.json"), 0, "proc", 9)]],
-    ids=["odd_count", "rank_missing", "process_without_rank"],
+    ("places", "layout", "said"),
+    [
+        (_ranks(3), Layout(2), "tp=2,pp=1 is 2 ranks, which does not divide 3"),
+        (_ranks(6), Layout(2, 2), "tp=2,pp=2 is 4 ranks, which does not divide 6"),
+        (_ranks(4)[1:3], Layout(2), "is 2 ranks: no records of rank 0, 3"),
+        ([*_ranks(4)[:2], _ranks(4)[3]], Layout(2, 2), "is 4 ranks: no records of rank 2"),
+        ([*_ranks(2), Place(Path("proc9/dump.json"), 0, "proc", 9)], Layout(2), "one of these is a process without"),
+        (_ranks(12)[2:3], Layout(4, 3), "no records of rank 0, 1, 3, 4, 5, 6, 7, 8, ..."),
+    ],
+    ids=["odd-count", "wrong-product", "ends-missing", "one-missing", "process-without-rank", "many-missing"],
 )
-def test_incomplete_replicas_are_refused(places: list[Place]) -> None:
-    with pytest.raises(NotComparableError, match=r"the golden run has .*multiple of 2"):
-        replicas(places, Layout(2, 1), "golden run")
+def test_incomplete_replicas_are_refused_in_one_line(places: list[Place], layout: Layout, said: str) -> None:
+    with pytest.raises(NotComparableError) as raised:
+        replicas(places, layout, "golden run")
+    text = str(raised.value)
+    assert "the golden run has rank" in text and " in step 0; " in text and said in text
+    assert "\n" not in text
+
+
+def test_ranks_that_share_parameters_are_data_parallel_ones() -> None:
+    assert parse_layout("zero=4") == Layout(dp=4, zero=4)
+    assert parse_layout("dp=4,zero=2") == Layout(dp=4, zero=2)
+    with pytest.raises(MsprobeException, match=r"zero=3 does not divide dp=4"):
+        parse_layout("dp=4,zero=3")
+    (found,) = replicas(_ranks(4), parse_layout("dp=4,zero=2"), "target")
+    assert isinstance(found, Replica) and found.sharing == 2

@@ -68,4 +68,4 @@ def test_a_fault_in_the_second_stage_has_its_number_in_the_model(trained: Traine
 def test_ranks_that_make_no_whole_replica_are_refused(trained: Trained) -> None:
     result = msprobe.compare(trained("tensor", 2), trained("whole", 1), target_parallel="tp=3")
     assert result.verdict == "not_comparable"
-    assert "the target has rank0, rank1; tp=3,pp=1 needs ranks 0 to N-1 with N a multiple of 3" in result.summary.reason
+    assert "tp=3,pp=1 is 3 ranks, which does not divide 2" in result.summary.reason

@@ -86,6 +86,16 @@ def together(model: Any, x: Any, labels: Any) -> None:
     (total * 4.0).backward()
 
 
+def stacked(model: Any, x: Any, labels: Any, factors: tuple[float, float] = (4.0, 4.0)) -> None:
+    """What ``stack`` gets leaves no record."""
+    halves = zip((slice(2), slice(2, 4)), factors, strict=True)
+    torch.stack([F.cross_entropy(model(x[half]), labels[half]) * factor for half, factor in halves]).sum().backward()
+
+
+def stacked_wrong(model: Any, x: Any, labels: Any) -> None:
+    stacked(model, x, labels, (4.0, 4.1))
+
+
 def unevenly(model: Any, x: Any, labels: Any) -> None:
     each(model, x, labels, 4.1)
 
@@ -111,7 +121,10 @@ def plain(model: Any, x: Any, labels: Any) -> None:
 
 Learn = Callable[[Any, Any, Any], None]
 RUNS: dict[str, tuple[Callable[[], Any], Learn]] = {
-    **{f.__name__: (Model, f) for f in (chosen, ignored, masked, fewer, each, together, unevenly)},
+    **{
+        f.__name__: (Model, f)
+        for f in (chosen, ignored, masked, fewer, each, together, stacked, stacked_wrong, unevenly)
+    },
     **{f.__name__: (Model, f) for f in (summed, one_by_one, one_by_one_wrong)},
     "inside": (lambda: Looping(ahead=False), plain),
     "ahead": (lambda: Looping(ahead=True), plain),
@@ -121,6 +134,8 @@ SAME = [
     ("chosen", "ignored"),
     ("chosen", "masked"),
     ("together", "each"),
+    ("stacked", "each"),
+    ("stacked", "together"),
     ("one_by_one", "summed"),
     ("ahead", "inside"),
 ]
@@ -128,6 +143,8 @@ WRONG = [
     ("fewer", "ignored"),
     ("fewer", "masked"),
     ("together", "unevenly"),
+    ("stacked_wrong", "each"),
+    ("stacked_wrong", "together"),
     ("one_by_one_wrong", "summed"),
     ("ahead_wrong", "inside"),
 ]

@@ -43,6 +43,7 @@ COMMON = [
     *rows("task", "allowed: statistics, tensor", "free_benchmark", 3),
     *rows("task", 'did you mean "tensor"?', "tensors", "Tensor", ["tensor"]),
     *rows("task", "pytorch collects statistics, tensor, structure", "exception_dump", "acc_check", "run_ut"),
+    *rows("task", "check single APIs (acc_check, earlier run_ut); record the run on both", "acc_check", "run_ut"),
     *rows("dump_path", TEXT, 3, ["x"], True),
     *rows("dump_path", "is required: the directory for the results", "", None),
     *rows("dump_path", "must not contain NUL", "a\0b", "a\nb"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,16 @@ def test_what_is_a_device(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/null")
     assert is_device("/dev/null") and is_device("/dev/stdout")
     assert not is_device(tmp_path) and not is_device(tmp_path / "absent") and not is_device(tmp_path / "link")
+
+
+def test_a_link_in_shared_memory_is_no_device() -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no shared memory")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        link = Path(folder, "link")
+        link.symlink_to("/dev/null")
+        write_atomic(link, [b"x"])
+        assert link.read_bytes() == b"x" and not link.is_symlink()
 
 
 @pytest.mark.parametrize(

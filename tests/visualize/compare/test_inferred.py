@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from click.testing import CliRunner
 
 from msprobe.cli.analysis.graph_visualize import command
 from msprobe.visualize.job import Request, visualize
+from tests import forked
 from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.conftest import record as record  # the fixture
 from tests.compare.layer_inference.transformers import Gpt, Transformer, copy_weights
@@ -25,9 +24,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(module: str, *arguments: object) -> None:
-    words = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = forked.run(["-m", module, *arguments], cwd=ROOT, timeout=240, preloaded=forked.MINDSPORE)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
 
 def draw(target: Path, golden: Path | None, output: Path) -> Tables:

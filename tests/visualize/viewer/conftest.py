@@ -28,6 +28,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.add_argument("--window-size=1500,950")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
     options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path_factory.mktemp("downloads"))})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chromium = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
@@ -36,8 +37,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def served() -> Iterator[Callable[..., str]]:
-    """A function that serves databases and returns the address."""
+def served(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """A function that serves databases and returns the address; it ends before the folder of the test is removed."""
     running: list[ViewServer] = []
 
     def serve(*paths: Path, **settings: Any) -> str:
@@ -52,9 +53,12 @@ def served() -> Iterator[Callable[..., str]]:
         server.server_close()
 
 
-@pytest.fixture(params=["served", "offline"])
+@pytest.fixture
 def view(request: pytest.FixtureRequest, driver: Any, served: Callable[..., str], tmp_path: Path) -> Iterator[Any]:
-    """A function that opens databases, from the server and from one file; a complaint of the browser fails the test."""
+    """A function that opens databases, from the server or from one file; a complaint of the browser fails the test.
+
+    ``tests/visualize/viewer/sources.py`` has the marks that say from where.
+    """
     from tests.visualize.viewer.page_reader import Viewing  # needs selenium
 
     def opened(*paths: Path, link: str = "") -> Viewing:
@@ -70,4 +74,6 @@ def view(request: pytest.FixtureRequest, driver: Any, served: Callable[..., str]
 
     yield opened
     complaints = [line["message"] for line in driver.get_log("browser") if "favicon" not in line["message"]]
+    driver.get("about:blank")  # what the page still asks for ends before the server does, and is no other test's
+    driver.get_log("browser")
     assert complaints == []

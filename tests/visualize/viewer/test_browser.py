@@ -12,6 +12,7 @@ import yaml
 from msprobe.compare.alignment.layer_mapping import layer_mapping
 from tests.compare.dumps import call, gradient, module, tensor
 from tests.visualize.viewer.graphs import STACK, Graph, Node, built, diverging, overflowing
+from tests.visualize.viewer.sources import from_both, from_the_file
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 CULPRIT = "Functional.linear.1.forward"
@@ -25,6 +26,7 @@ def database(tmp_path: Path) -> Path:
     return diverging().write(tmp_path / "compare_1.vis.db")
 
 
+@from_both
 def test_it_opens_at_the_first_divergence(view: Any, database: Path) -> None:
     page = view(database)
     assert page.selected == CULPRIT
@@ -33,12 +35,14 @@ def test_it_opens_at_the_first_divergence(view: Any, database: Path) -> None:
     assert page.run("return document.querySelector('#rank').value") == "1"
 
 
+@from_the_file
 def test_folded_nodes_say_what_is_inside(view: Any, database: Path) -> None:
     page = view(database)
     block = page.all("[data-name='Module.layers.0.Block.forward.0'] .badge.error")
     assert [badge.text for badge in block] == ["2"]
 
 
+@from_the_file
 def test_golden_nodes_without_partner_stand_at_their_place(view: Any, database: Path) -> None:
     page = view(database)
     page.click("#differences-only")
@@ -53,6 +57,7 @@ def test_golden_nodes_without_partner_stand_at_their_place(view: Any, database: 
     ]
 
 
+@from_the_file
 def test_keys_walk_over_what_differs(view: Any, database: Path) -> None:
     page = view(database)
     seen = [page.selected]
@@ -67,6 +72,7 @@ def test_keys_walk_over_what_differs(view: Any, database: Path) -> None:
     assert page.selected == seen[-2]
 
 
+@from_the_file
 def test_arrows_fold_and_move(view: Any, database: Path) -> None:
     page = view(database)
     page.press("ARROW_LEFT")
@@ -77,6 +83,7 @@ def test_arrows_fold_and_move(view: Any, database: Path) -> None:
     assert page.selected == CULPRIT
 
 
+@from_both
 def test_search_shows_what_fits_and_enter_goes_there(view: Any, database: Path) -> None:
     page = view(database)
     page.press("d", "/", *"NORM layer")
@@ -89,6 +96,7 @@ def test_search_shows_what_fits_and_enter_goes_there(view: Any, database: Path) 
     page.until(lambda: page.lines, lambda lines: len(lines) > 3)
 
 
+@from_both
 @pytest.mark.parametrize(
     ("select", "value", "name"),
     [
@@ -105,6 +113,7 @@ def test_filters(view: Any, database: Path, select: str, value: str, name: str) 
     assert "Module.layers.1.norm.LayerNorm.forward.0" not in lines
 
 
+@from_the_file
 def test_the_counts_filter_by_verdict(view: Any, database: Path) -> None:
     page = view(database)
     assert page.text("#verdict-error").endswith("2 error")
@@ -112,6 +121,7 @@ def test_the_counts_filter_by_verdict(view: Any, database: Path) -> None:
     page.until(lambda: page.lines, lambda lines: lines == ["DefaultModel", HEAD])
 
 
+@from_the_file
 def test_sorted_by_error_the_worst_comes_first(view: Any, database: Path) -> None:
     page = view(database)
     page.press("e")
@@ -119,6 +129,7 @@ def test_sorted_by_error_the_worst_comes_first(view: Any, database: Path) -> Non
     assert lines[1:3] == [DOWN, HEAD]
 
 
+@from_the_file
 def test_numbers_are_readable_and_exact_in_the_tooltip(view: Any, database: Path) -> None:
     page = view(database)
     cells = page.until(lambda: page.all(".parameters td[title='1.9310508966445923']"), bool)
@@ -128,6 +139,7 @@ def test_numbers_are_readable_and_exact_in_the_tooltip(view: Any, database: Path
     assert "1.5" in rows
 
 
+@from_both
 def test_the_stack_shows_source_lines_of_the_user_first(view: Any, database: Path) -> None:
     page = view(database)
     page.click("#tab-stack")
@@ -139,6 +151,7 @@ def test_the_stack_shows_source_lines_of_the_user_first(view: Any, database: Pat
     page.until(lambda: page.text(".stack"), lambda text: "linear.py:134" in text and len(STACK) == 2)
 
 
+@from_both
 def test_ranks_switch_and_the_address_follows(view: Any, database: Path) -> None:
     page = view(database)
     page.choose("#rank", "0")
@@ -148,6 +161,7 @@ def test_ranks_switch_and_the_address_follows(view: Any, database: Path) -> None
     page.until(lambda: page.selected, lambda name: name == CULPRIT)
 
 
+@from_the_file
 def test_the_grid_shows_where_to_look_first(view: Any, database: Path) -> None:
     page = view(database)
     page.press("s")
@@ -157,6 +171,7 @@ def test_the_grid_shows_where_to_look_first(view: Any, database: Path) -> None:
     page.until(lambda: page.driver.current_url, lambda url: "rank=0" in url and "view=grid" in url)
 
 
+@from_both
 def test_a_communication_leads_to_the_other_rank(view: Any, tmp_path: Path) -> None:
     send, receive = "Distributed.send.0.forward", "Distributed.recv.0.forward"
     links = {"communications_type": "send", "nodes_info": {"1": ["0.5", receive]}}
@@ -168,12 +183,14 @@ def test_a_communication_leads_to_the_other_rank(view: Any, tmp_path: Path) -> N
     assert "rank=1" in page.driver.current_url
 
 
+@from_the_file
 def test_one_run_has_nothing_to_compare(view: Any, tmp_path: Path) -> None:
     page = view(overflowing(tmp_path / "build_1.vis.db"))
     assert [tab.text for tab in page.all(".picture [role=tab]")] == ["Graph", "Overflow"]
     assert page.all(".counts") == page.all("#differences-only") == []
 
 
+@from_both
 def test_a_link_opens_what_it_says(view: Any, database: Path) -> None:
     page = view(database, link=f"#step=0&rank=1&node={HEAD}&view=differences&tab=stack")
     assert page.selected == HEAD
@@ -185,6 +202,7 @@ def test_a_link_opens_what_it_says(view: Any, database: Path) -> None:
     assert "node=Module.layers.0.fc.down" in page.driver.current_url
 
 
+@from_the_file
 def test_the_graph_shows_both_sides_and_follows_the_selection(view: Any, database: Path) -> None:
     page = view(database, link=f"#rank=1&node={DOWN}")
     boxes = page.until(lambda: page.all(f".box[data-name='{DOWN}']"), lambda found: len(found) == 2)
@@ -195,6 +213,7 @@ def test_the_graph_shows_both_sides_and_follows_the_selection(view: Any, databas
     page.until(lambda: page.selected, lambda name: name == CULPRIT)
 
 
+@from_the_file
 def test_the_chart_has_a_point_for_every_measured_node(view: Any, database: Path) -> None:
     page = view(database, link="#rank=1&view=chart")
     chart = page.until(lambda: page.all("#chart"), bool)[0]
@@ -202,6 +221,7 @@ def test_the_chart_has_a_point_for_every_measured_node(view: Any, database: Path
     assert page.all("#chart canvas")
 
 
+@from_the_file
 def test_overflow_worst_first(view: Any, tmp_path: Path) -> None:
     page = view(overflowing(tmp_path / "build_1.vis.db"))
     page.press("o")
@@ -210,6 +230,7 @@ def test_overflow_worst_first(view: Any, tmp_path: Path) -> None:
     assert page.selected == rows[0]
 
 
+@from_the_file
 def test_overflow_that_was_not_looked_for_is_said(view: Any, database: Path) -> None:
     page = view(database)
     page.click("#view-overflow")
@@ -226,6 +247,7 @@ def downloaded(page: Any) -> str:
     return str(page.until(lambda: page.run("return window.handed"), bool))
 
 
+@from_the_file
 def test_pairs_by_hand_are_undone_and_exported(view: Any, database: Path) -> None:
     target, golden = "Module.layers.1.fc.MLP.forward.0", "Module.layers.1.mlp.MLP.forward.0"
     page = view(database, link=f"#rank=1&node={target}")
@@ -242,6 +264,7 @@ def test_pairs_by_hand_are_undone_and_exported(view: Any, database: Path) -> Non
     assert page.all("#undo") == []
 
 
+@from_the_file
 def test_the_backward_call_and_the_gradients_are_paired_along(view: Any, tmp_path: Path) -> None:
     def run(name: str) -> dict[str, Any]:
         layer = f"Module.{name}.Linear"
@@ -261,6 +284,7 @@ def test_the_backward_call_and_the_gradients_are_paired_along(view: Any, tmp_pat
     page.until(lambda: page.text("#verdict-unmatched"), lambda text: "6" in text)
 
 
+@from_the_file
 def test_a_pair_parted_by_hand_is_unmatched(view: Any, database: Path) -> None:
     page = view(database, link=f"#rank=1&node={HEAD}&tab=match")
     page.click("#unmatch")
@@ -269,6 +293,7 @@ def test_a_pair_parted_by_hand_is_unmatched(view: Any, database: Path) -> None:
     page.until(lambda: page.text("#verdict-unmatched"), lambda text: "4" in text)
 
 
+@from_both
 def test_pairs_by_hand_outlive_the_page(view: Any, database: Path) -> None:
     page = view(database, link="#rank=1&node=Module.layers.1.fc.MLP.forward.0&tab=match")
     page.click(".candidate")
@@ -278,6 +303,7 @@ def test_pairs_by_hand_outlive_the_page(view: Any, database: Path) -> None:
     page.click("#undo")
 
 
+@from_both
 def test_names_are_never_markup(view: Any, tmp_path: Path) -> None:
     graph = diverging(hostile=HOSTILE)
     graph.meta["target"] = HOSTILE
@@ -292,6 +318,7 @@ def test_names_are_never_markup(view: Any, tmp_path: Path) -> None:
     assert page.run("return [window.hurt ?? null, document.images.length]") == [None, 0]
 
 
+@from_both
 def test_it_needs_nothing_from_elsewhere(view: Any, database: Path) -> None:
     page = view(database)
     for key in "gclo":
@@ -304,6 +331,7 @@ def test_it_needs_nothing_from_elsewhere(view: Any, database: Path) -> None:
     page.driver.get_log("browser")  # the refusal above
 
 
+@from_the_file
 def test_dark_and_light(view: Any, database: Path) -> None:
     page = view(database)
     ground = "return getComputedStyle(document.body).backgroundColor"
@@ -314,6 +342,7 @@ def test_dark_and_light(view: Any, database: Path) -> None:
     assert page.run(ground) == before
 
 
+@from_both
 def test_several_databases(view: Any, tmp_path: Path) -> None:
     paths = [diverging().write(tmp_path / "one.vis.db"), overflowing(tmp_path / "two.vis.db")]
     page = view(*paths)
@@ -321,6 +350,7 @@ def test_several_databases(view: Any, tmp_path: Path) -> None:
     page.until(lambda: page.selected, lambda name: name == "Functional.softmax.0.forward")
 
 
+@from_both
 def test_a_database_of_another_writer(view: Any, tmp_path: Path) -> None:
     page = view(diverging().write(tmp_path / "compare_1.vis.db", ours=False))
     assert page.run("return document.querySelector('#rank').value") == "0"
@@ -332,6 +362,7 @@ def test_a_database_of_another_writer(view: Any, tmp_path: Path) -> None:
     assert int(page.until(lambda: page.all("#chart"), bool)[0].get_attribute("data-points")) > 5
 
 
+@from_both
 def test_many_nodes_scroll_without_being_drawn(view: Any, tmp_path: Path) -> None:
     run = {f"Functional.linear.{number}.forward": call([tensor()], [tensor()]) for number in range(5000)}
     page = view(built(tmp_path / "a.vis.db", run, run), link="#node=Functional.linear.0.forward")

@@ -11,6 +11,7 @@ import pytest
 from msprobe.visualize.job import Request, visualize
 from tests.recordings import Recordings
 from tests.visualize.job_recordings import record_communication
+from tests.visualize.viewer.sources import from_the_file
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 
@@ -21,6 +22,7 @@ def database(recordings: Recordings, tmp_path_factory: pytest.TempPathFactory) -
     return visualize(Request(target=dump, output=tmp_path_factory.mktemp("out")))
 
 
+@from_the_file
 @pytest.mark.parametrize(
     ("call", "told", "partner"),
     [

@@ -16,6 +16,7 @@ from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
 from tests.fresh_debugger import forget
 from tests.recordings import Recordings
+from tests.visualize.viewer.sources import from_both, from_the_file
 
 pytestmark = pytest.mark.torch
 RELU, FIRST, LAST = "Functional.leaky_relu.0.forward", "Functional.linear.0.forward", "Functional.linear.1.forward"
@@ -74,6 +75,7 @@ def test_each_stack_once_and_the_place_of_every_node(built: Path) -> None:
     assert len(stacks["texts"]) < len(names)
 
 
+@from_the_file
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_boxes_of_a_narrow_side_are_whole(view: Any, built: Path) -> None:
@@ -90,6 +92,7 @@ def test_the_boxes_of_a_narrow_side_are_whole(view: Any, built: Path) -> None:
     assert all(zoom < 1 and left >= 0 and right >= 0 for zoom, left, right in found), found
 
 
+@from_the_file
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_legend_of_the_chart_has_words_alone(view: Any, built: Path) -> None:
@@ -99,6 +102,7 @@ def test_the_legend_of_the_chart_has_words_alone(view: Any, built: Path) -> None
     assert set(page.run(after)) == {"none"}
 
 
+@from_both
 @pytest.mark.browser
 @pytest.mark.slow
 def test_a_word_with_a_mark_is_searched_in_stacks(view: Any, built: Path) -> None:
@@ -113,6 +117,7 @@ def test_a_word_with_a_mark_is_searched_in_stacks(view: Any, built: Path) -> Non
     page.until(lambda: page.lines, lambda lines: FIRST in lines or len(lines) > 3)
 
 
+@from_the_file
 @pytest.mark.browser
 @pytest.mark.slow
 def test_a_link_may_search_stacks(view: Any, built: Path) -> None:
@@ -127,6 +132,7 @@ def test_the_database_says_which_version_made_it_and_when(built: Path) -> None:
     assert abs((datetime.now().astimezone() - datetime.fromisoformat(meta["made"])).days) <= 1
 
 
+@from_the_file
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_page_says_which_version_made_the_graph_and_when(view: Any, built: Path) -> None:

@@ -15,6 +15,7 @@ from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 from tests.recordings import Recordings
 from tests.visualize.databases import read
+from tests.visualize.viewer.sources import from_both, from_the_file
 from tests.visualize.viewer.test_browser import downloaded
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
@@ -46,6 +47,7 @@ def drawn(bad: Path, good: Path, output: Path, *more: object) -> Path:
     return path
 
 
+@from_both
 def test_the_page_opens_in_the_step_that_differs_and_switches(
     view: Any, recordings: Recordings, tmp_path: Path
 ) -> None:
@@ -65,6 +67,7 @@ def test_the_page_opens_in_the_step_that_differs_and_switches(
     page.until(lambda: page.all("#verdict-error"), bool)
 
 
+@from_the_file
 def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(
     view: Any, recordings: Recordings, tmp_path: Path
 ) -> None:

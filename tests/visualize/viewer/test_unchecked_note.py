@@ -10,11 +10,13 @@ import pytest
 from msprobe.visualize.job import Request, visualize
 from tests.compare.levels import record_levels
 from tests.recordings import Recordings
+from tests.visualize.viewer.sources import from_the_file
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 CALL = "Functional.leaky_relu.0.forward"
 
 
+@from_the_file
 def test_the_page_says_it(view: Any, recordings: Recordings, tmp_path: Path) -> None:
     runs = recordings(record_levels)
     page = view(visualize(Request(target=runs / "good_L0", golden=runs / "good_mix", output=tmp_path / "out")))

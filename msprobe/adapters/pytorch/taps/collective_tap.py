@@ -28,6 +28,7 @@ from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
 from msprobe.core.capture.collectives import (
     CollectiveCalls,
     PendingCall,
+    PendingCalls,
     PendingWorks,
     Ranks,
     argument_named,
@@ -41,6 +42,15 @@ from msprobe.core.capture.wrap import Arguments
 
 POINT_TO_POINT = ("isend", "irecv")
 
+_RUN_TOGETHER = (
+    "allreduce_coalesced",
+    "all_gather_single_coalesced",
+    "allgather_into_tensor_coalesced",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "_end_coalescing",
+)
+"""The methods of a process group that run what the block of a ``_coalescing_manager`` has called."""
 OWNERS = (torch.distributed, c10d)
 _BATCH = "batch_isend_irecv"
 _RECEIVES = {  # the position of the parameter that carries no data yet
@@ -90,12 +100,16 @@ class TorchCollectiveTap:
         self._trials = TrialRuns(thread)
         self._sites: dict[str, CallSite] = {}
         self._functional = FunctionalCollectives(self._calls, current, self._site) if names else None
+        self._together: list[tuple[Any, tuple[Any, ...]]] = []  # records of calls that run when their manager ends
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
         for name in names:
             if hasattr(c10d, name):
                 self._plan(name)
         if self._originals:
             plan_operations(self._patches, self._originals)
+        for name in _RUN_TOGETHER if names else ():
+            if name in vars(c10d.ProcessGroup):
+                self._patches.plan(c10d.ProcessGroup, name, self._running_together(getattr(c10d.ProcessGroup, name)))
         self._replace("init_process_group", self._calls.with_rank_notice)
 
     @contextlib.contextmanager
@@ -111,6 +125,7 @@ class TorchCollectiveTap:
 
     def reset(self) -> None:
         self._works.clear()
+        self._together.clear()
         self._in_flight.clear()
         for site in self._sites.values():
             site.reset()
@@ -157,11 +172,28 @@ class TorchCollectiveTap:
             outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
             self._works.add(PendingCall(record, outputs, outputs.on_work), works)
         elif c10d._world.pg_coalesce_state:
-            return  # it runs with others when their manager ends, so only its inputs can be recorded
+            self._together.append((record, values))  # it runs with others when their manager ends
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
         elif self._current.observer is not None:
             self._current.observer.end(record, values)
+
+    def _running_together(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of a process group that also ends the records of the calls which it runs."""
+
+        @functools.wraps(original)
+        def run(group: Any, *args: Any, **kwargs: Any) -> Any:
+            work = original(group, *args, **kwargs)
+            if self._together and not c10d._world.pg_coalesce_state:  # inside another block they run later
+                call = PendingCalls(self._together.copy())
+                self._together.clear()
+                if work is None:
+                    self._works.end_now(call)
+                else:
+                    self._works.add(call, [work])
+            return work
+
+        return run
 
     def _batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

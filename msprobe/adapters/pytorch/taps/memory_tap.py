@@ -1,10 +1,10 @@
-"""Observe the functions that return memory which nobody has written. They are not recorded."""
+"""Observe the functions that return memory which nobody has written, or write a part of it. They are not recorded."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
 from msprobe.adapters.pytorch.taps.distribution import below_distribution
+from msprobe.adapters.pytorch.tensors.partial_writes import WRITERS
 from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.patching import Patches
@@ -28,9 +29,10 @@ class TorchMemoryTap:
     Args:
         unwritten: knows the memory from then on.
         thread: is busy while an observed function runs, whose memory is its own affair.
+        recorded: the methods of tensors that are recorded, which ``inside_calls`` sees.
     """
 
-    def __init__(self, unwritten: UnwrittenMemory, thread: ThreadState) -> None:
+    def __init__(self, unwritten: UnwrittenMemory, thread: ThreadState, recorded: Collection[str]) -> None:
         self._unwritten = unwritten
         self._thread = thread
         self._patches = Patches()
@@ -38,6 +40,8 @@ class TorchMemoryTap:
             for name in names:
                 if hasattr(owner, name):
                     plan_wrapper(self._patches, owner, name, self._observed)
+        for name in sorted(WRITERS.keys() - set(recorded)):
+            plan_wrapper(self._patches, torch.Tensor, name, functools.partial(self._writing, name))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -49,16 +53,35 @@ class TorchMemoryTap:
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         thread, unwritten = self._thread, self._unwritten
+        copies = _copies if original.__name__ == "new" else _never_copies
 
         def made(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if not is_traced() and not thread.busy and not below_distribution():
+            if not is_traced() and not thread.busy and not below_distribution() and not copies(args):
                 with Quiet(thread), torch._C.DisableTorchFunction():
                     unwritten.add(result)
             return result
 
         copy_signature(made, original)
         return made
+
+    def _writing(self, api: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        thread, written = self._thread, _writing(original, api, self._unwritten, self._thread)
+
+        def writes(*args: Any, **kwargs: Any) -> Any:
+            return (original if is_traced() or thread.busy else written)(*args, **kwargs)
+
+        copy_signature(writes, original)
+        return writes
+
+
+def _copies(args: tuple[Any, ...]) -> bool:
+    """Return whether ``Tensor.new`` with these arguments copies numbers instead of getting memory of some size."""
+    return not all(type(size) in (int, torch.Size) for size in args[1:])
+
+
+def _never_copies(_args: tuple[Any, ...]) -> bool:
+    return False
 
 
 def inside_calls(
@@ -67,7 +90,7 @@ def inside_calls(
     """Return what makes, of an original function, the function that runs inside an observed call.
 
     Args:
-        unwritten: is told of the memory of tensors that grow.
+        unwritten: knows the memory of tensors that grow or are written in part.
         thread: is marked while the function runs.
         operators: whether the operators inside a call are recorded too.
     """
@@ -75,6 +98,8 @@ def inside_calls(
     def inside(site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         if site.api in GROWING:
             original = _growing(original, unwritten)
+        elif site.api in WRITERS:
+            original = _writing(original, site.api, unwritten, thread)
         return mark_calling(original, thread, is_traced) if operators else original
 
     return inside
@@ -92,3 +117,23 @@ def _growing(original: Callable[..., Any], unwritten: UnwrittenMemory) -> Callab
         return result
 
     return grown
+
+
+def _writing(
+    original: Callable[..., Any], api: str, unwritten: UnwrittenMemory, thread: ThreadState
+) -> Callable[..., Any]:
+    """Return ``original``, which writes its first argument, so that ``unwritten`` knows what it has written."""
+
+    @functools.wraps(original)
+    def written(*args: Any, **kwargs: Any) -> Any:
+        if not args or not unwritten.knows_any:
+            return original(*args, **kwargs)
+        with Quiet(thread), torch._C.DisableTorchFunction():
+            noted = unwritten.is_partial_write(api, args[0])
+        result = original(*args, **kwargs)
+        if noted:
+            with Quiet(thread), torch._C.DisableTorchFunction():
+                unwritten.note_write(api, args, kwargs)
+        return result
+
+    return written

@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
+from msprobe.adapters.pytorch.tensors.partial_writes import WRITERS
 from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
@@ -68,12 +69,16 @@ class TorchOperatorTap:
             if token is None:
                 return operator(*args, **kwargs)
             grows = site.api in GROWING and not self._unwritten.is_written(args[0])
+            partly = site.api in WRITERS and self._unwritten.is_partial_write(site.api, args[0])
             try:
                 result = operator(*args, **kwargs)
             except BaseException as error:
                 observer.fail(token, error)
                 raise
-            self._note(operator, grows or site.api in _MAKERS, (args, kwargs), result)
+            if partly:
+                self._unwritten.note_write(site.api, args, kwargs)
+            else:
+                self._note(operator, grows or site.api in _MAKERS, (args, kwargs), result)
             observer.end(token, result)
             return result
         finally:

@@ -3,8 +3,10 @@
 ``torch.empty`` and its relatives return what happens to lie in the memory; on a GPU that differs from run to run.
 ``UnwrittenMemory`` knows such memory from the call that made it until something is written there. A write by an
 operation of torch raises the version of the tensor. Other writes (kernels that get the address, collectives, numpy) are
-seen by a sample of the bytes. Memory of which a part is written counts as written. On a device the first sample stays
-there; the host waits for it only where memory that torch did not write is measured, which is rare.
+seen by a sample of the bytes. Where a program writes part by part, in ways that are known, a tensor counts as written
+once all of its elements are (``partial_writes``); any other write counts as one of the whole memory. On a device the
+first sample stays there; the host waits for it only where such memory is measured or a part of it is written, which is
+rare.
 
 ``read_arguments`` replaces the arguments that an operation is given without reading them by tensors without values:
 ``out``, and the first operand of ``addmm`` and the like with ``beta=0``.
@@ -13,19 +15,20 @@ there; the host waits for it only where memory that torch did not write is measu
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, storage
+from msprobe.adapters.pytorch.tensors.partial_writes import LARGEST, WrittenElements, writes_all
 
 MAKERS: Mapping[Any, tuple[str, ...]] = {
     torch: ("empty", "empty_like", "empty_strided", "empty_permuted"),
-    torch.Tensor: ("new_empty", "new_empty_strided"),
+    torch.Tensor: ("new", "new_empty", "new_empty_strided"),
 }
-"""The functions that return memory which nobody has written, by owner."""
+"""The functions that return memory which nobody has written, by owner; ``new`` does where it is given sizes alone."""
 GROWING = frozenset({"resize_", "resize_as_"})
 """Functions whose result is such memory where the tensor had none before."""
 
@@ -47,6 +50,11 @@ class UnwrittenMemory:
 
     def __init__(self) -> None:
         self._made: dict[int, _Memory] = {}
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether any memory is known."""
+        return bool(self._made)
 
     def is_written(self, tensor: Any) -> bool:
         """Return whether ``tensor`` has memory that somebody has written; True for what is no plain tensor."""
@@ -74,32 +82,59 @@ class UnwrittenMemory:
                 self._made.pop(_base(tensor), None)
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Return whether nobody has written the memory of ``tensor``."""
-        if not self._made or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+        """Return whether there is memory of ``tensor`` that nobody has written."""
+        memory = self._known(tensor)
+        return memory is not None and not memory.covers(tensor)
+
+    def is_partial_write(self, api: str, tensor: Any) -> bool:
+        """Return whether a call of ``api`` that is about to write ``tensor`` writes a part of known memory."""
+        if not self._made or type(tensor) not in PLAIN:
             return False
+        try:
+            if writes_all(api) and tensor.numel() * tensor.element_size() >= storage(tensor).nbytes():
+                return False
+            return self._known(tensor) is not None
+        except RuntimeError:
+            return False
+
+    def note_write(self, api: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Know what a call of ``api`` has written; ``is_partial_write`` was true before it."""
+        try:
+            base = _base(args[0])
+            memory = self._made.get(base)
+            if memory is not None and not memory.note_write(api, args, kwargs):
+                self._made.pop(base, None)
+        except RuntimeError:
+            return
+
+    def _known(self, tensor: torch.Tensor) -> _Memory | None:
+        """Return the memory of ``tensor`` if it is known, and forget it if it was written in an unknown way."""
+        if not self._made or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return None
         try:
             base = _base(tensor)
             memory = self._made.get(base)
             if memory is None:
-                return False
+                return None
             if memory.is_that_of(tensor) and memory.unchanged(tensor):
-                return True
+                return memory
         except RuntimeError:
-            return False
+            return None
         self._made.pop(base, None)
-        return False
+        return None
 
 
 class _Memory:
-    """The memory of one storage, as it was when it was made."""
+    """The memory of one storage, as it was when it was made, or when a known part of it was written."""
 
-    __slots__ = ("_sample", "_size", "_storage", "_version")
+    __slots__ = ("_sample", "_size", "_storage", "_version", "_written")
 
     def __init__(self, tensor: torch.Tensor, size: int) -> None:
         self._storage = StorageWeakRef(storage(tensor))
         self._version = tensor._version
         self._size = size
         self._sample = _sample(tensor, size)
+        self._written: WrittenElements | None = None
 
     def expired(self) -> bool:
         """Return whether the memory is free again."""
@@ -112,10 +147,31 @@ class _Memory:
         return lies
 
     def unchanged(self, tensor: torch.Tensor) -> bool:
-        """Return whether nothing has been written."""
-        if tensor._version != self._version or storage(tensor).nbytes() != self._size:
+        """Return whether nothing else has been written."""
+        version = tensor._version  # 0 for what counts for itself: ``data`` of a tensor, a view made below autograd
+        if version not in (0, self._version) or storage(tensor).nbytes() != self._size:
             return False
         return is_same_sample(_sample(tensor, self._size), self._sample)
+
+    def covers(self, tensor: torch.Tensor) -> bool:
+        """Return whether all elements of ``tensor`` are written."""
+        if self._written is None:
+            return False
+        with torch.no_grad(), torch._C._DisableTorchDispatch():
+            return self._written.cover(tensor)
+
+    def note_write(self, api: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Know what a call has written; return False where this is not known."""
+        tensor = args[0]
+        with torch.no_grad(), torch._C._DisableTorchDispatch():
+            if self._written is None:
+                if self._size // tensor.element_size() > LARGEST:
+                    return False
+                self._written = WrittenElements(tensor, self._size)
+            if not self._written.mark(api, args, kwargs):
+                return False
+        self._version, self._sample = max(tensor._version, self._version), _sample(tensor, self._size)
+        return True
 
 
 def _base(tensor: torch.Tensor) -> int:

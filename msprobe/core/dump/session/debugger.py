@@ -21,6 +21,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
 from msprobe.core.config.path_checks import require_paths
+from msprobe.core.config.perturbed_run import fields_of_environment
 from msprobe.core.config.problems import nearest
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.record.error_boundary import log_unexpected
@@ -91,7 +92,7 @@ class Debugger:
             ConfigError, FileCheckException: as the class.
         """
         with process_debugger.LOCK:
-            overrides = {name: value for name, value in fields.items() if value is not None}
+            overrides = {name: value for name, value in fields.items() if value is not None} | fields_of_environment()
             arguments = (config_path, overrides)
             if cls._instance is not None and process_debugger.peek() is not None:
                 cls._warn_if_other_arguments(arguments)

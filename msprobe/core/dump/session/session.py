@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from msprobe.core.backend.perturbation import perturb
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CurrentObserver, Observer
@@ -144,6 +145,7 @@ class DumpSession:
         self._filters.begin(model, token_range, scheduled_tokens, computed_tokens)
         if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             adopt(self.backend, self.config.level, model)
+        perturb(self.backend.perturbation, model)
         if self._taps is not None:
             if self._step is not None and model is not None and self.plan.modules:
                 self._step.watch_parameters()  # there may be one more model
@@ -347,6 +349,8 @@ class DumpSession:
             if self._override is not None and self._loads() and self.backend.inputs is not None:
                 self._override.open(self.current_step, self.rank)
                 taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
+            if self.backend.perturbation is not None:
+                taps.enter_context(self.backend.perturbation.attach())  # what goes into the model is recorded as moved
             self._taps = taps.pop_all()
 
     def _attach_again(self) -> None:
@@ -419,6 +423,8 @@ def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStac
         taps.enter_context(backend.collectives.attach())
     if plan.apis and backend.apis is not None:
         taps.enter_context(backend.apis.attach())
+    elif backend.memory is not None:
+        taps.enter_context(backend.memory())
     if plan.modules and backend.graphs is not None:
         taps.enter_context(backend.graphs.attach())
     if plan.modules and backend.modules is not None:

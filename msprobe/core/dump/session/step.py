@@ -50,6 +50,7 @@ class Step:
             "written_by": writer_mark(backend.version, backend.device),
             **backend.header,
             **context.label,
+            **({} if config.perturb is None else {"perturbed": config.perturb}),
             **kernel_source(config, backend),
         }
         self._context = context

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from mindspore import ops
 
 from msprobe.core.errors import MsprobeException
+from tests import forked
 
 WITHOUT_DROPOUT = """
 import mindspore as ms, numpy as np
@@ -36,7 +35,8 @@ def test_all_generators_start_again() -> None:
 
 
 def test_dropout_is_idle() -> None:
-    subprocess.run([sys.executable, "-c", WITHOUT_DROPOUT], check=True, timeout=60)
+    done = forked.run(["-c", WITHOUT_DROPOUT], timeout=60, preloaded=forked.MINDSPORE)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.parametrize("arguments", [{"seed": -1}, {"seed": 1.5}, {"mode": 1}], ids=str)

@@ -138,17 +138,20 @@ def batched(early: dist.P2POp, send: Any) -> None:
     SEEN["batch"] = [buffer.tolist() for buffer in buffers]
 
 
-def coalesced() -> None:
-    """Calls that run together when their manager ends."""
-    probe = debugger("coalesced", "L1")
+def coalesced(name: str, later: bool) -> None:
+    """Calls that run together when their manager ends, or is waited for."""
+    probe = debugger(name, "L1")
     values = [full(RANK + 1), full(RANK + 2)]
     probe.start()
-    with c10d._coalescing_manager():
+    with c10d._coalescing_manager(async_ops=later) as manager:
         for value in values:
             dist.all_reduce(value)
+    if later:
+        manager.wait()
+    torch.neg(values[0])
     probe.stop()
     probe.step()
-    SEEN["coalesced"] = [value.tolist() for value in values]
+    SEEN[name] = [value.tolist() for value in values]
 
 
 def placements() -> None:
@@ -246,7 +249,8 @@ def main() -> None:
     SEEN["pid"] = os.getpid()
     move()
     collectives()
-    coalesced()
+    coalesced("coalesced", later=False)
+    coalesced("coalesced_later", later=True)
     placements()
     for kind in ("ddp", "fsdp"):
         SEEN[kind] = [train(kind, observed) for observed in (False, True)]

@@ -39,8 +39,14 @@ def test_the_file_holds_the_local_part(job: Job, rank: int) -> None:
 
 
 @RANKS
-def test_coalesced_calls_tell_their_inputs_only(job: Job, rank: int) -> None:
-    assert job.seen[rank]["coalesced"] == [[3.0] * 3, [5.0] * 3]
-    entries = job.data("coalesced", rank)
-    assert [entry["input_args"][0]["Max"] for entry in entries.values()] == [rank + 1.0, rank + 2.0]
-    assert [name for name, entry in entries.items() if "output" in entry] == []
+@pytest.mark.parametrize("kind", ["coalesced", "coalesced_later"])
+def test_calls_that_run_together_have_their_results(job: Job, rank: int, kind: str) -> None:
+    assert job.seen[rank][kind] == [[3.0] * 3, [5.0] * 3]
+    entries = job.data(kind, rank)
+    reduced = [entry for name, entry in entries.items() if name.startswith("Distributed")]
+    assert [entry["input_args"][0]["Max"] for entry in reduced] == [rank + 1.0, rank + 2.0]
+    assert [entry["output"][0]["Max"] for entry in reduced] == [3.0, 5.0]
+    assert list(entries) == [
+        *[f"Distributed.all_reduce.{number}.forward" for number in range(2)],
+        "Torch.neg.0.forward",
+    ]

@@ -39,12 +39,18 @@ def left_over(make: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture(autouse=True)
 def _leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for owner, name in [(torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty")]:
+    for owner, name in [
+        (torch, "empty"),
+        (torch, "empty_like"),
+        (torch, "empty_strided"),
+        (torch.Tensor, "new_empty"),
+        (torch.Tensor, "new"),
+    ]:
         monkeypatch.setattr(owner, name, left_over(getattr(owner, name)))
     monkeypatch.setattr(torch.Tensor, "resize_", left_over(torch.Tensor.resize_))
 
 
-def record(folder: Path, program: Callable[[], Any], **options: Any) -> dict[str, Any]:
+def record(folder: Path, program: Callable[[], Any], model: Any = None, **options: Any) -> dict[str, Any]:
     forget()
     probe = PrecisionDebugger({
         "dump_path": str(folder),
@@ -53,7 +59,7 @@ def record(folder: Path, program: Callable[[], Any], **options: Any) -> dict[str
         "risk_level": "ALL",
         **options,
     })
-    probe.start()
+    probe.start(model)
     program()
     probe.stop()
     probe.step()
@@ -76,6 +82,11 @@ def strided() -> None:
 
 def new() -> None:
     torch.squeeze(X.new_empty(5, 1))
+
+
+def new_by_sizes() -> None:
+    torch.flatten(X.new(4, 8))
+    torch.squeeze(X.new(torch.Size([5, 1])))
 
 
 def grown() -> None:
@@ -110,7 +121,7 @@ def asked_for() -> None:
     torch.relu(torch.mul(torch.empty(3).fill_(2.0), 3.0))
 
 
-PROGRAMS = [viewed, like, strided, new, grown, shrunk, computed, without_beta, into, asked_for]
+PROGRAMS = [viewed, like, strided, new, new_by_sizes, grown, shrunk, computed, without_beta, into, asked_for]
 
 
 @pytest.mark.parametrize(
@@ -137,12 +148,32 @@ def test_leftovers_with_nan_in_both_runs_are_the_same(
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
-@pytest.mark.parametrize("program", [viewed, like, strided, new, shrunk])
+@pytest.mark.parametrize("program", [viewed, like, strided, new, new_by_sizes, shrunk])
 def test_nobody_has_written_it(tmp_path: Path, program: Callable[[], Any]) -> None:
     (entry, *_) = record(tmp_path, program).values()
     for node in (entry["input_args"][0], *entry["output"][:1]):
         assert (node["Max"], node["Norm"], node["uninitialised"]) == (None, None, True)
         assert node["dtype"] == "torch.float32"
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_modules_are_given_it(tmp_path: Path, level: str) -> None:
+    model = torch.nn.ModuleList([torch.nn.Identity(), torch.nn.Flatten()])
+
+    def program() -> None:
+        model[0](torch.empty(4, 8))
+        rows = torch.empty(4, 8)
+        for i in range(4):
+            rows[i] = 1.0
+            model[1](rows)
+
+    for name in ("first", "second"):
+        data = record(tmp_path / name, program, model, level=level)
+    assert data["Module.0.Identity.forward.0"]["input_args"][0]["uninitialised"]
+    norms = [data[f"Module.1.Flatten.forward.{i}"]["input_args"][0]["Norm"] for i in range(4)]
+    assert norms[:3] == [None] * 3
+    assert norms[3] is not None
+    assert msprobe.compare(tmp_path / "second", tmp_path / "first").verdict == "same"
 
 
 def test_no_file_and_no_checksum(tmp_path: Path) -> None:
@@ -169,6 +200,12 @@ def test_out_is_no_input(tmp_path: Path) -> None:
     assert data["Torch.add.0.forward"]["input_kwargs"]["out"]["not_read"]
     assert data["Torch.add.0.forward"]["output"][0]["Max"] == 2.0
     assert all(node["not_read"] for node in data["Torch.sort.0.forward"]["input_kwargs"]["out"])
+
+
+def test_new_with_numbers_copies_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # leftovers would be put over the numbers
+    data = record(tmp_path, lambda: (torch.relu(X.new([1.0, 7.0])), torch.relu(X.new(torch.full((2,), 5.0)))))
+    assert [data[f"Torch.relu.{i}.forward"]["input_args"][0]["Max"] for i in range(2)] == [7.0, 5.0]
 
 
 def test_a_beta_that_counts_is_an_input(tmp_path: Path) -> None:
@@ -225,7 +262,7 @@ def test_memory_that_is_used_again_is_not_taken_for_the_former() -> None:
         assert not memory.holds(torch.zeros(16))
 
 
-@pytest.mark.parametrize("program", PROGRAMS[:8])
+@pytest.mark.parametrize("program", PROGRAMS[:9])
 def test_no_overflow_in_a_healthy_run(tmp_path: Path, program: Callable[[], Any]) -> None:
     if program is computed:
         pytest.skip("it computes with what it has not written")

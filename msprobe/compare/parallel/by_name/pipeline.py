@@ -8,7 +8,7 @@ where data flows the other way, inputs are those of the last stage and outputs t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -150,26 +150,38 @@ def layer_shifts(stages: Sequence[Iterable[str]], records: Sequence[Mapping[str,
 def _layer_shifts(
     stages: Sequence[Mapping[str, EntryName | None]], records: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, int]]:
-    numbers: dict[str, list[set[int]]] = {}
+    numbers: dict[str, dict[int, set[int]]] = {}
     differing: set[str] = set()
     for stage, names in enumerate(stages):
         for name, entry in names.items():
             position = _layer_position(entry)
             if position is None or not isinstance(entry, ModuleName):
                 continue
-            sets = numbers.setdefault(position[0], [set() for _ in stages])
-            sets[stage].add(int(entry.path.split(".")[position[1]]))
+            number = int(entry.path.split(".")[position[1]])
+            numbers.setdefault(position[0], {}).setdefault(stage, set()).add(number)
             if stage and name in records[stage] and records[0].get(name) != records[stage][name]:
                 differing.add(position[0])
     shifts: list[dict[str, int]] = [{} for _ in stages]
-    for path, sets in numbers.items():
-        if path not in differing or sum(map(len, sets)) == len(set().union(*sets)):
+    for (path, stage), shift in numbers_on({path: numbers[path] for path in differing}).items():
+        shifts[stage][path] = shift
+    return shifts
+
+
+def numbers_on(numbers: Mapping[str, Mapping[int, Collection[int]]]) -> dict[tuple[str, int], int]:
+    """Return what is added to the numbers of the layers of a list on a stage, so that they go on from stage to stage;
+    nothing for a list that is numbered so already.
+
+    Args:
+        numbers: by the path of a list and the stage, the numbers of the layers there.
+    """
+    shifts: dict[tuple[str, int], int] = {}
+    for path, stages in numbers.items():
+        if sum(map(len, stages.values())) == len(set().union(*stages.values())):
             continue
         start = 0
-        for stage, own in enumerate(sets):
-            if own:
-                shifts[stage][path] = start - min(own)
-                start += max(own) - min(own) + 1
+        for stage, own in sorted(stages.items()):
+            shifts[path, stage] = start - min(own)
+            start += max(own) - min(own) + 1
     return shifts
 
 

@@ -2,7 +2,7 @@
 
 What a tensor is on the ranks (a shard, a copy, a partial sum) follows from the first of these that decides:
 
-1. its recorded placement (DTensor);
+1. its recorded placement (DTensor), or what the program said of it (``recorded_parts``);
 2. the other side, which has the tensor whole: a shape that adds up to it along one axis is a shard;
 3. the recorded collectives: what went into one and differs between the ranks, while what came out agrees, is a partial
    sum, or another value that the collective completes; so is the product in a row-parallel layer (in backward: in a
@@ -14,7 +14,7 @@ A tensor that is whole on every rank and yet differs is a partial sum: what the 
 without one it stays unchecked. A parameter of this kind is a copy that has drifted; the one that is farthest from the
 other side is compared.
 
-Parts of this file: placements and axes; ``ShardMerge``, which merges one group, and ``_EntryMerge``, which merges one
+Parts of this file: axes; ``ShardMerge``, which merges one group, and ``_EntryMerge``, which merges one
 entry; what collectives made of partial sums; ``joined_record``, the statistics of a whole from those of its parts.
 """
 
@@ -23,51 +23,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from msprobe.compare.parallel.recorded_parts import Placement, common_part, recorded_placement
 from msprobe.compare.records.entries import parent_of
 from msprobe.compare.records.leaves import NO_WHOLE, UNORDERED, as_float, bounded, is_shape
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import is_tensor, leaves
+from msprobe.core.store.record_walk import SHARD, is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 
 _Shape = Sequence[int]
-
-
-class Placement(NamedTuple):
-    """How a tensor lies on the ranks of a group.
-
-    Attributes:
-        axis: the cut axis; None for a copy.
-        partial: whether the ranks hold summands.
-        apart: whether ranks of other replicas hold parts as well.
-    """
-
-    axis: int | None = None
-    partial: bool = False
-    apart: bool = False
-
-
-def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
-    """Return the placement that all ranks recorded, along the last dimension of their mesh; None where there is none.
-
-    Ranks count tensor parallelism first (see ``parallel.layout``), so the dimensions before it are data parallelism.
-    """
-    placements = raws[0].get("placements")
-    if not isinstance(placements, list) or not placements or any(raw.get("placements") != placements for raw in raws):
-        return None
-    if not all(isinstance(placement, Mapping) for placement in placements):
-        return None
-    *others, own = placements
-    if any("Replicate" not in placement for placement in others):
-        return Placement(apart=True)
-    if "Replicate" in own:
-        return Placement()
-    cut = own.get("Shard")
-    axis = cut.get("dim") if isinstance(cut, Mapping) else None
-    return Placement(axis) if type(axis) is int else Placement(partial=True)
 
 
 def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:
@@ -102,7 +69,7 @@ def _without_axis(shape: _Shape, axis: int) -> list[int]:
     return [size for index, size in enumerate(shape) if index != axis]
 
 
-_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh")
+_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh", SHARD)
 _COLLECTIVE = "Distributed."
 _CLOSE, _NO_ORDER = 1e-6, {ORDERED: None, UNORDERED: True}
 _COLUMN, _ROW = "ColumnParallel", "RowParallel"
@@ -306,6 +273,9 @@ class _EntryMerge:
             return _rank_free(raws[0] if copies else self.merge.unclear(place, raws))
         if placement is not None:
             return self._placed(raws, path, placement)
+        part = common_part(raws)
+        if part is not None and part.dim is not None and part.dim < len(raws[0]["shape"]):
+            return self._cut_as_declared(raws, path, part.dim)
         others = [raw for raw in self._on_other_side(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]
         if others:
             return self._beside_whole(raws, path, others, copies=copies)
@@ -322,6 +292,12 @@ class _EntryMerge:
             return _rank_free(raws[0])
         shape = raws[0]["shape"]
         return self._join(raws, path, local_sizes(shape, placement.axis, len(raws)), shape)
+
+    def _cut_as_declared(self, raws: Sequence[_Raw], path: _Path, axis: int) -> _Raw:
+        """Return the tensor that the program said is cut along ``axis``; recorded shapes are those of the pieces."""
+        shape = list(raws[0]["shape"])
+        shape[axis] = sum(raw["shape"][axis] for raw in raws)
+        return self._join(raws, path, [math.prod(raw["shape"]) for raw in raws], shape)
 
     def _beside_whole(
         self, raws: Sequence[_Raw], path: _Path, others: Sequence[Mapping[str, Any]], *, copies: bool

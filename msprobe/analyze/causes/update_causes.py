@@ -3,6 +3,7 @@
 ``explain_by_causes`` puts such a cause before the reason of a description:
 
 - values of another dtype, which an option compares;
+- gradients that are one multiple of those of the golden run from the first one on;
 - products that look rounded to TF32 or HF32 (``product_precision``);
 - another class or another setting of an optimizer, where both sides recorded them;
 - a step of an optimizer more or less;
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.analyze.product_precision import rounded_products
+from msprobe.analyze.causes.product_precision import rounded_products
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import (
     NO_UPDATES,
@@ -36,14 +37,17 @@ from msprobe.compare.records.call_source import CallSource, PairSource, call_sou
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
     OptimizerStep,
+    OtherCount,
     gradient_calls,
     number_of_steps,
     optimizer_steps,
     other_settings,
     paired_steps,
+    update_statement,
 )
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.summary import FirstDivergence, set_place
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
 
@@ -88,7 +92,7 @@ def explain_by_causes(
     Returns:
         where both runs make the call that the cause is about; None where the description says that itself.
     """
-    note = rounded_products(comparison, entry) or _other_precision(description)
+    note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
         description.reason = f"{description.reason}; {note}"
         return None
@@ -98,7 +102,8 @@ def explain_by_causes(
         description.reason = f"{cause.text}; {description.reason}"
         return _source(cause.stacks)
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
-        return _source(_last_steps(*_earlier(comparison).optimizers))
+        target, golden = _last_steps(*_earlier(comparison).optimizers)
+        return _source((update_statement(target, comparison.target), update_statement(golden, comparison.golden)))
     return None
 
 
@@ -123,6 +128,23 @@ def _other_precision(description: FirstDivergence) -> str:
     return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
 
 
+def _scaled(comparison: Comparison, entry: int) -> str:
+    """Return by which factor the gradients of the target are larger from the first one on; "" where there is none."""
+    table = comparison.table
+    shown = entry if table.origin is None or table.origin.entry != entry else table.origin.boundary
+    if table.keys[shown].phase == Phase.FORWARD.value:
+        return ""
+    from msprobe.compare.exemptions.gradients.scaled_losses import factor_of_gradients  # where gradients differ
+
+    factor = factor_of_gradients(table)
+    if factor is None:
+        return ""
+    return (
+        f"gradients of the target are {factor:.6g} times those of the golden run from the first one on, as with a "
+        "scaled loss, and no call of an optimizer that was compared shows that they are divided again"
+    )
+
+
 def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | None:
     if _is_update(comparison, entry):
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
@@ -130,6 +152,8 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
     if comparison.table.keys[entry].parent in _CLIPS or _is_gradient_norm(comparison, entry):
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
         known = _accumulated_input(comparison, entry) or _settings(*own) or _cleared(comparison, entry, own)
+        if known is None and not comparison.table.entries[entry].of_both:
+            known = _other_parameters(*own)
         return known or (_kept(comparison) if _received(comparison, entry) else None)
     if _is_after_backward(comparison, entry) and _received(comparison, entry) and (kept := _kept(comparison)):
         return kept
@@ -265,6 +289,17 @@ def _other_number_of_steps(target: Sequence[OptimizerStep], golden: Sequence[Opt
     text = f"optimizers make {numbers[0]} steps in the target, {numbers[1]} in the golden run"
     ours, theirs = _last_steps(target, golden)
     return _Cause(text, (ours, ()) if numbers[0] > numbers[1] else ((), theirs))
+
+
+def _other_parameters(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the first parameter that the optimizers of one side have besides those of the other side."""
+    names = [[name for step in steps for name in step.parameters if name] for steps in (target, golden)]
+    for side in (0, 1):
+        more = [name for name in names[side] if name not in names[1 - side]]
+        if more and set(names[1 - side]) < set(names[side]):
+            text = f"the optimizers of the {_SIDES[side]} have {more[0]}, those of the {_SIDES[1 - side]} have not"
+            return _Cause(text, _last_steps(target, golden))
+    return None
 
 
 def _last_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> tuple[Stack, Stack]:
@@ -422,9 +457,9 @@ def unshown_setting(comparison: Comparison) -> FirstDivergence | None:
         rank=place.number if place.kind == "rank" else None,
         target=OPTIMIZER,
         golden=OPTIMIZER,
-        slot=found.name,
+        slot="steps" if isinstance(found, OtherCount) else found.name,
         kind="argument",
-        reason=f"{setting_text(*found)}; {_UNSHOWN}",
+        reason=f"{_count_text(found) if isinstance(found, OtherCount) else setting_text(*found)}; {_UNSHOWN}",
         module=OPTIMIZER,
         stack=[],
     )
@@ -433,3 +468,9 @@ def unshown_setting(comparison: Comparison) -> FirstDivergence | None:
     )
     set_place(description, PairSource(target, golden))
     return description
+
+
+def _count_text(found: OtherCount) -> str:
+    """Return in words how often both sides update a parameter."""
+    own, other = ("1 step" if count == 1 else f"{count} steps" for count in found.counts)
+    return f"optimizers update {found.parameter} in {own} in the target, in {other} in the golden run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msprobe.compare.parallel.pipeline import merge_stages
+from msprobe.compare.parallel.by_name.pipeline import merge_stages
 from msprobe.core.store.reader import Dump, Place
 from tests.compare import dumps
 

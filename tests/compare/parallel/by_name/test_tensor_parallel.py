@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.compare.parallel.tensor_parallel import merge_shards
+from msprobe.compare.parallel.by_name.tensor_parallel import merge_shards
 from msprobe.core.store.reader import Dump, Place
 from tests.compare import dumps
 

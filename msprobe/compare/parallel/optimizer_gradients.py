@@ -1,0 +1,206 @@
+"""The gradients that optimizers get, as values of the model: what ranks added up, clipped and averaged.
+
+A gradient is recorded where the backward pass makes it. What becomes of it afterwards shows in the parameters of the
+next step only, and there an optimizer that divides by the size of the gradient hides most of it. So what the optimizer
+gets is a value of its own (``gradient_trails``), which lies on the ranks as the parameter does and is the same on all
+copies. Where it is wrong and the gradient of the backward pass is not, the way between them says which call is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, arranged, whole
+from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
+from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.outside_calls import close
+from msprobe.compare.parallel.pieces import Piece, piece_of
+from msprobe.compare.records.gradient_trails import calls_after_backward, gradient_trails
+from msprobe.core.naming import Phase
+from msprobe.core.store.record_walk import is_tensor
+
+AT_OPTIMIZER = "optimizer"
+"""The function of a key of gradients that an optimizer gets."""
+_Parameter = tuple[str, str]
+_Sides = tuple[Sequence[RankCalls], Sequence[RankCalls]]
+_MOVES_DATA = ("cat", "clone", "flatten", "split", "pad", "copy_", "detach", "contiguous")
+_BEFORE = "the gradient that the optimizer gets differs, the one that the backward pass makes does not; "
+_LATE = _BEFORE + "it was right before this call outside of the modules"
+_ALONE = _BEFORE + "this is the first call in between that only the target makes"
+_OF_MODULE = _BEFORE + "those of other parameters are right before they are clipped"
+
+
+def add_optimizer_gradients(sides: _Sides) -> None:
+    """Add the gradients that optimizers get to the calls of the ranks, of those parameters of which every rank of both
+    sides that has one shows it. Optimizers that share parameters in another way show them of none."""
+    for ranks in sides:
+        for rank in ranks:
+            names = {call.name: call.key.path for call in rank.calls}
+            trails = gradient_trails(rank.dump).items()
+            rank.trails = {(names[name], own): stages for (name, own), stages in trails if name in names}
+    known = [_shown_by_all(ranks) for ranks in sides]
+    for rank in (rank for ranks in sides for rank in ranks):
+        rank.trails = {name: stages for name, stages in rank.trails.items() if all(name in own for own in known)}
+        rank.calls.extend(_calls(rank))
+
+
+def _shown_by_all(ranks: Sequence[RankCalls]) -> set[_Parameter]:
+    """Return the parameters of which every rank that has one shows what the optimizer gets."""
+    parameters: set[_Parameter] = {parameter for rank in ranks for parameter in rank.trails}
+    for rank in ranks:
+        own = {(call.key.path, name) for call in rank.calls for name in call.body.get("parameters") or ()}
+        parameters -= own - rank.trails.keys()
+    return parameters
+
+
+def _calls(rank: RankCalls) -> list[Call]:
+    """Return the gradients that the optimizer of a rank gets as calls, one for each module."""
+    modules = {call.key.path: call for call in reversed(rank.calls) if call.part is Part.FORWARD}
+    bodies: dict[str, dict[str, object]] = {}
+    for (path, parameter), stages in rank.trails.items():
+        bodies.setdefault(path, {})[parameter] = stages[-1].raw
+    return [
+        Call(
+            Key(path, Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER),
+            f"{modules[path].name}:{AT_OPTIMIZER}",
+            modules[path].cls,
+            body,
+            None,
+            modules[path].stage,
+            Part.UPDATE,
+        )
+        for path, body in bodies.items()
+    ]
+
+
+@dataclass(slots=True)
+class WrongUpdates:
+    """What makes wrong gradients between the backward pass and the optimizer.
+
+    Attributes:
+        target: the calls of the ranks of the target.
+        golden: those of the golden run.
+    """
+
+    target: Sequence[RankCalls]
+    golden: Sequence[RankCalls]
+
+    def suspect(self) -> tuple[Key | None, Suspect]:
+        """Return the module whose gradient is wrong, None where all are, and the call that makes it so."""
+        parameters = dict.fromkeys(name for rank in self.target for name in rank.trails)
+        wrong = [parameter for parameter in parameters if self._is_wrong_early(parameter)]
+        known = [parameter for parameter in parameters if any(parameter in rank.trails for rank in self.golden)]
+        if not wrong:
+            return None, Suspect(self._first_wrong_call(parameters), _LATE)
+        stack = self._alone() if set(wrong) >= set(known) else ()
+        if stack:
+            return None, Suspect(stack, _ALONE)
+        return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect((), _OF_MODULE)
+
+    def _is_wrong_early(self, parameter: _Parameter) -> bool:
+        """Return whether no gradient before the last call on the way is what that call gets in the golden run."""
+        target, golden = (list(_stages(ranks, parameter)) for ranks in (self.target, self.golden))
+        return bool(golden) and not any(_agree(own, golden[-1]) for own in target)
+
+    def _alone(self) -> Sequence[str]:
+        """Return where the first call between backward pass and optimizer is made that only the target makes."""
+        known = {_place_of(rank, name) for rank in self.golden for name in calls_after_backward(rank.dump)}
+        for rank in self.target:
+            for name in calls_after_backward(rank.dump):
+                if _place_of(rank, name) not in known and name.split(".")[1] not in _MOVES_DATA:
+                    return rank.dump.stacks.get(name, ())
+        return ()
+
+    def _first_wrong_call(self, parameters: Iterable[_Parameter]) -> Sequence[str]:
+        """Return where the call is made that turns right gradients into wrong ones, or what it multiplies them with."""
+        for rank in self.target:
+            for parameter in parameters:
+                call = rank.trails[parameter][-1].call if parameter in rank.trails else None
+                if call is not None:
+                    return rank.dump.stacks.get(self._maker(rank, call), ())
+        return ()
+
+    def _maker(self, rank: RankCalls, call: str) -> str:
+        """Return the first call on the way of the other arguments that returns what no call of the golden run of its
+        kind returns; the call itself without one."""
+        others: dict[tuple[str, str], list[Mapping[str, object]]] = {}
+        for other in self.golden:
+            for name in calls_after_backward(other.dump):
+                others.setdefault(_place_of(other, name), []).extend(_results(other, name))
+        way, found = [call], call
+        made = {_number(raw): name for name in calls_after_backward(rank.dump) for raw in _results(rank, name)}
+        while way and len(way) < _LONGEST_WAY:
+            given = [raw for raw in _given(rank, way[-1]) if _is_scalar(raw)]
+            before = next((made[_number(raw)] for raw in given if made.get(_number(raw), way[-1]) not in way), None)
+            if before is None:
+                break
+            way.append(before)
+            known = others.get(_place_of(rank, before))
+            if known is not None and self._is_of_all(rank, before) and not _any_same(_results(rank, before), known):
+                found = before
+        return found
+
+    def _is_of_all(self, rank: RankCalls, name: str) -> bool:
+        """Return whether every rank of the target gets the same result from a call: then it is no share of a sum."""
+        own = list(_results(rank, name))
+        return all(name in other.dump.data and _any_same(own, _results(other, name)) for other in self.target)
+
+
+_LONGEST_WAY = 12
+
+
+def _stages(ranks: Sequence[RankCalls], parameter: _Parameter) -> Iterator[Grid]:
+    """Yield what the ranks have of a gradient on its way to the optimizer, before the last call on it."""
+    holders = [rank for rank in ranks if parameter in rank.trails]
+    lengths = {len(rank.trails[parameter]) for rank in holders}
+    for stage in range(max(min(lengths, default=0) - 1, 1) if holders else 0):
+        grid: dict[Coordinates, Piece] = {}
+        for rank in holders:
+            stages, at = rank.trails[parameter], rank.place
+            piece = piece_of(stages[max(stage - min(lengths) + 1, -len(stages)) - 1].raw)
+            if piece is not None:
+                grid[at.tp, at.cp, at.dp, 0, 0] = piece
+        yield grid
+
+
+def _agree(target: Grid, golden: Grid) -> bool:
+    if not target or not golden:
+        return True
+    pair = arranged(target, golden, Kind.PARAMETER)
+    if pair is None:
+        return True
+    other = whole(golden, pair[1], kind=Kind.PARAMETER)
+    return close(whole(target, pair[0], other, kind=Kind.PARAMETER), other)
+
+
+def _place_of(rank: RankCalls, name: str) -> tuple[str, str]:
+    """Return what tells a call from others: its function, and where it is made."""
+    frames = rank.dump.stacks.get(name) or [""]
+    return name.rpartition(".forward")[0].rpartition(".")[0], frames[0].rpartition("/")[2].partition(", line ")[0]
+
+
+def _results(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
+    yield from (raw for raw in rank.dump.data[name].get("output") or () if is_tensor(raw))
+
+
+def _given(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
+    yield from (raw for raw in rank.dump.data[name].get("input_args") or () if is_tensor(raw))
+
+
+def _is_scalar(raw: Mapping[str, object]) -> bool:
+    return raw["shape"] in ([], [1])
+
+
+def _number(raw: Mapping[str, object]) -> tuple[object, ...]:
+    return str(raw["shape"]), raw.get("Max")
+
+
+def _any_same(raws: Iterable[Mapping[str, object]], others: Iterable[Mapping[str, object]]) -> bool:
+    known = list(others)
+    return any(_same(raw, other) for raw in raws for other in known)
+
+
+def _same(raw: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    own, their = piece_of(raw), piece_of(other)
+    return own is not None and their is not None and own.numel == their.numel and close(own, their)

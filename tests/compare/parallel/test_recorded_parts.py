@@ -1,0 +1,92 @@
+"""Hand-written parallel code that says what it cuts: merged as it says, whatever shapes and values suggest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from msprobe.compare.parallel.recorded_parts import Part, common_part, declared_parts
+from tests.ranks import run_ranks
+from tests.recordings import Recordings
+
+Cut = Callable[..., Path]
+
+
+def record(folder: Path, size: int, level: str, declare: str, fault: str) -> None:
+    words = (level, declare, *filter(None, [fault]))
+    run_ranks("tests.compare.parallel.declared_job", size, lambda rank: (rank, size, folder / "dump", *words))
+
+
+@pytest.fixture(scope="session")
+def cut(recordings: Recordings) -> Cut:
+    """Return a function: ``cut(size, declare)`` is the dump of the layer on that many ranks."""
+    return lambda size, declare, level="mix", fault="": recordings(record, size, level, declare, fault) / "dump"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("declare", ["uneven", "even"])
+def test_the_layout_follows_from_what_was_said(cut: Cut, declare: str) -> None:
+    result = msprobe.compare(cut(2, declare), cut(1, declare))
+    assert result.verdict == "same", result.summary
+    assert result.summary.counts.passed > 8
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["0.up", "0.down", "0.norm.weight"])
+def test_a_fault_in_a_piece_is_named(cut: Cut, fault: str) -> None:
+    found = msprobe.compare(cut(2, "uneven", fault=fault), cut(1, "uneven")).summary.first_divergence
+    assert found is not None
+    assert found.slot == f"parameters.{fault.rpartition('.')[2]}"
+    assert (found.kind == "copies_differ") == ("norm" in fault)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("declare", "kind"), [("even", "copies_differ"), ("silent", "value")])
+def test_copies_are_told_from_cuts_also_where_both_sides_are_spread(cut: Cut, declare: str, kind: str) -> None:
+    options = {"target_parallel": "tp=2", "golden_parallel": "tp=2"}
+    result = msprobe.compare(cut(2, declare, fault="0.norm.weight"), cut(2, declare), **options)
+    found = result.summary.first_divergence
+    assert found is not None
+    assert (found.slot, found.kind) == ("parameters.weight", kind)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("declare", "shape"), [("even", "[4, 8]"), ("silent", "[8, 4]")])
+def test_the_axis_of_square_pieces_is_the_one_that_was_said(cut: Cut, declare: str, shape: str) -> None:
+    dump = cut(2, declare, "L1")
+    result = msprobe.compare(dump, dump, target_parallel="tp=2", golden_parallel="tp=2")
+    (row,) = [row for row in result.rows() if row.target == "Functional.linear.1.forward.input.1"]
+    assert shape in row.cells
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_dump_says_it_under_one_key(cut: Cut) -> None:
+    (path,) = cut(2, "uneven").glob("step0/rank1/dump.json")
+    parameters = json.loads(path.read_text())["data"]["Module.0.Layer.forward.0"]["parameters"]
+    assert parameters["up"]["shape"] == [3, 4]
+    assert parameters["up"]["shard"] == [{"dim": 0, "group": [0, 1]}]
+    assert parameters["down"]["shard"] == [{"dim": 1, "group": [0, 1]}]
+
+
+def test_what_is_damaged_says_nothing() -> None:
+    assert declared_parts({"shard": [{"dim": "0", "group": [0, 1]}, {"dim": 0}, 3, {"dim": 1, "group": [2, 3]}]}) == [
+        Part(1, (2, 3))
+    ]
+    assert declared_parts({"shard": {"dim": 0}}) == declared_parts(None) == []
+
+
+def test_pieces_of_other_groups_are_no_pieces_of_one_tensor() -> None:
+    one, other = ({"shard": [{"dim": 0, "group": group}]} for group in ([0, 1], [2, 3]))
+    assert common_part([one, one]) == Part(0, (0, 1))
+    assert common_part([one, other]) is None
+    assert common_part([one, one, one]) is None
+    assert common_part([one, {}]) is None

@@ -1,0 +1,58 @@
+"""A case: two runs of megatron-core in two layouts, and what a comparison of them has to say.
+
+``correct/A/B``: both are right, and so the same; ``again`` is a second run of A, compared rank by rank, and
+``again-merged`` one of which the ranks are merged. ``fault/A/NAME``: A with a fault against one process.
+``equal/A/NAME``: against the same layout, rank by rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.megatron.edits import Fault
+from tests.megatron.layouts import LAYOUTS
+from tests.megatron.runs import FAULTS, Run
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two runs.
+
+    Args:
+        name: what is compared.
+        target: the run that is judged.
+        golden: a run without a fault.
+        fault: what the target has, or None where both are right.
+        merged: whether the comparison is told the layouts.
+    """
+
+    name: str
+    target: Run
+    golden: Run
+    fault: Fault | None = None
+    merged: bool = True
+
+    @property
+    def harmless(self) -> bool:
+        """Return whether the runs compute the same."""
+        return self.fault is None
+
+
+def _cases() -> list[Case]:
+    result = []
+    for name, layout in LAYOUTS.items():
+        again = Run(layout, "again"), Run(layout)
+        result.append(Case(f"correct/{name}/again", *again, merged=False))
+        if layout.size > 1:
+            result.append(Case(f"correct/{name}/again-merged", *again))
+            single = LAYOUTS[layout.single]
+            result.append(Case(f"correct/{name}/{single.name}", Run(layout), Run(single)))
+    for fault in FAULTS.values():
+        layout = LAYOUTS[fault.mode]
+        target = Run(layout, fault.name)
+        result.append(Case(f"fault/{fault.mode}/{fault.name}", target, Run(LAYOUTS[layout.single]), fault))
+        result.append(Case(f"equal/{fault.mode}/{fault.name}", target, Run(layout), fault, merged=False))
+    return result
+
+
+CASES = _cases()
