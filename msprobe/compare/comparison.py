@@ -47,6 +47,7 @@ from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 if TYPE_CHECKING:
     from msprobe.compare.differences.parameter_updates import ParameterUpdates
     from msprobe.compare.regions.one_sided import OneSidedCalls
+    from msprobe.compare.requests.token_axes import TokenAxes
     from msprobe.numerics.metrics.tensor import TensorDifference
     from msprobe.numerics.metrics.user_metrics import Metric
     from msprobe.numerics.noise_floor import NoiseFloor
@@ -204,7 +205,8 @@ def compare_dumps(
         target, golden = forward_alone(target), forward_alone(golden)
     options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
     slices = options.target_slice, options.golden_slice
-    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy, slices)
+    request = _request_axes(options, target, golden)
+    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)
         tensors, metrics = _whole_tensors(dumps, table, extras)
@@ -237,6 +239,18 @@ def compare_dumps(
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
     )
+
+
+def _request_axes(options: MappingOptions, target: Dump, golden: Dump) -> TokenAxes | None:
+    """Return what finds the rows of the request that the options name; None where they name none."""
+    if not options.of_request:
+        return None
+    from msprobe.compare.inputs.request_rows import rows_of_pair  # only where a request is compared
+    from msprobe.compare.requests.token_axes import TokenAxes
+    from msprobe.compare.requests.token_pairs import requests_of
+
+    requests = requests_of(options.target_request, options.golden_request)
+    return TokenAxes(*rows_of_pair((target.header, golden.header), requests))
 
 
 def free_moved(table: LeafTable, measured: Measured, cancelled: CancelledGradients) -> None:

@@ -182,7 +182,7 @@ def _is_settled(comparison: Comparison, row: int) -> bool:
     has no values, the row differs anyway, its run had ended, it is a part of a tensor
     (``lost_parts``), or the ranks that were merged hold no whole of it."""
     table, kind = comparison.table, comparison.judged.kind[row]
-    if kind != RowKind.UNCHECKED or (table.partial is not None and row in table.partial.unknown):
+    if kind != RowKind.UNCHECKED or (table.partial is not None and table.partial.leaves_unjudged(row)):
         return True
     if any(NO_WHOLE in _raw(leaf) for leaf in (table.target[row], table.golden[row])):
         return True

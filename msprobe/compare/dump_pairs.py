@@ -1,7 +1,8 @@
 """Pair the dumps below two paths.
 
-Dumps pair by step and rank. A single process of one side pairs with a single process of the other side, and so do two
-dumps that the user named. A pair is left out where a process was killed before it recorded a call of the step.
+Dumps pair by step and rank, or by the tokens of one request of a server. A single process of one side pairs with a
+single process of the other side, and so do two dumps that the user named. A pair is left out where a process was killed
+before it recorded a call of the step.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
 
 
 def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
+    if options.of_request:
+        return _selected(_by_tokens(places, options), options)
     left = _by_step(replicas(places[0], options.target_parallel, "target"))
     right = _by_step(replicas(places[1], options.golden_parallel, "golden run"))
     if options.pair == ORDER or _are_named(paths, places):
@@ -66,6 +69,19 @@ def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], opt
     if not pairs:
         raise NotComparableError(f"no step and rank is on both sides ({_shortened(unpaired)}){_advice(left, right)}")
     return _selected(_located(pairs, unpaired), options)
+
+
+def _by_tokens(places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
+    """Pair the dumps that hold the same tokens of a request.
+
+    Raises:
+        NotComparableError: there are none.
+    """
+    from msprobe.compare.requests.token_pairs import requests_of, token_pairs  # only where a request is compared
+
+    requests = requests_of(options.target_request, options.golden_request)
+    pairs, unpaired = token_pairs(places, requests, _rank_pairs)
+    return _located([(pair.target, pair.golden) for pair in pairs], unpaired)
 
 
 def _other_numbers_of_ranks(left: _Steps, right: _Steps) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
@@ -32,6 +32,9 @@ from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+
+if TYPE_CHECKING:
+    from msprobe.analyze.first_divergence import Divergence
 
 WORTH_BYTES, WORTH_ROWS = 4_000_000, 10_000
 """Below these sizes of a document and of a table, copying this process costs what it saves."""
@@ -148,6 +151,7 @@ def _compare(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
     comparison = _accepted(comparison, outcome, history)
+    outcome.tokens = _tokens(comparison)
     done = None
     if may_share_rows(comparison.table.row_count, options):
         done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
@@ -156,6 +160,21 @@ def _compare(
     if keep is not None:
         keep(comparison)
     return done or outcome
+
+
+def _name_token(divergence: Divergence, comparison: Comparison) -> None:
+    """Fill in which token of the compared request differs first."""
+    from msprobe.compare.requests.first_token import first_token  # only where a request is compared
+
+    folders = comparison.target.tensor_folder, comparison.golden.tensor_folder
+    found = first_token(comparison.table, comparison.judged, folders, divergence.entry)
+    divergence.description.request, divergence.description.token = found
+
+
+def _tokens(comparison: Comparison) -> str:
+    """Return the positions of the tokens that are compared of a request; "" without a request."""
+    partial = comparison.table.partial
+    return "" if partial is None or partial.request is None else partial.request.positions
 
 
 def _accepted(comparison: Comparison, outcome: PairOutcome, history: _RunHistory) -> Comparison:
@@ -212,6 +231,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
 
         outcome.entry, outcome.first_divergence = divergence.entry, divergence.description
         outcome.notes += advice(comparison)
+        if outcome.tokens:
+            _name_token(divergence, comparison)
     outcome.counts = counts(comparison, _write(outcome, rows, place))
     outcome.checked = any_checked(comparison)
     outcome.order_blind = is_order_blind(comparison)
@@ -258,7 +279,7 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
     if options.output is None and options.pages is None and not options.failures:
         return level_names_of(comparison)
     observer = RowObserver(options, comparison.table, comparison.mode, comparison.columns)
-    stem = _stem(place, options)
+    stem = _stem(place, options, tokens=outcome.tokens)
     folder = Path(options.output or options.pages or ".")
     try:
         if options.output is None:
@@ -268,9 +289,11 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
             make_folder(folder)
             paths = _write_table(folder, stem, rows, observer)
             if options.mapping.layer_mapping is not None:
-                paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
+                paths.append(
+                    write_data_mapping(folder, _stem(place, options, "data_mapping", outcome.tokens), comparison.table)
+                )
             if comparison.table.layer_map is not None:
-                map_stem = _stem(place, options, "layer_mapping")
+                map_stem = _stem(place, options, "layer_mapping", outcome.tokens)
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
         if observer.page is not None and options.pages is not None:
@@ -288,9 +311,10 @@ def _write_table(folder: Path, stem: str, rows: Rows, observer: RowObserver) -> 
     return table.write_chunks(folder, stem, rows.comparison.columns, chain(own, rows.further(observer.merge)))
 
 
-def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:
+def _stem(place: Place, options: PairOptions, what: str = "compare_result", tokens: str = "") -> str:
     """Return the name of a result file without its suffix, such as ``compare_result_rank0_20260101120000``."""
     head = f"debug_{what}" if place.document.name == DEBUG else what
     label = f"_{place.label}" if place.label and not options.by_file else ""
     step = f"_step{place.step}" if options.several_steps else ""
-    return f"{head}{label}{step}{options.stamp}"
+    part = f"_tokens{tokens}" if tokens else ""
+    return f"{head}{label}{step}{part}{options.stamp}"

@@ -86,6 +86,7 @@ class PairOutcome:
 
     Attributes:
         order: the number of the pair among all pairs.
+        tokens: the positions of the tokens that are compared of a request, such as ``4-7``; "" without a request.
         problem: why it was not compared; the counts are zero then.
         unreadable: whether a document is damaged.
         entry: the position of ``first_divergence`` in the pair.
@@ -107,6 +108,7 @@ class PairOutcome:
     label: str
     target: str
     golden: str
+    tokens: str = ""
     problem: str = ""
     unreadable: bool = False
     counts: Counts = field(default_factory=Counts)
@@ -129,9 +131,10 @@ class PairOutcome:
 
     @property
     def place(self) -> str:
-        """Return the words for the pair in messages: ``step 0, rank1``."""
+        """Return the words for the pair in messages: ``step 0, rank1``, ``step 0, rank1, tokens 4-7``."""
         step = "" if self.step is None else f"step {self.step}"
-        return ", ".join(part for part in (step, self.label) if part) or self.target
+        tokens = f"token{'s' if '-' in self.tokens else ''} {self.tokens}" if self.tokens else ""
+        return ", ".join(part for part in (step, self.label, tokens) if part) or self.target
 
     @property
     def verdict(self) -> str:

@@ -64,6 +64,8 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
     if first.module:
         other = first.golden_module if first.target is not None else None
         lines.append(f"  module: {first.module}" + (f" (golden: {other})" if other not in (None, first.module) else ""))
+    if first.token_text:
+        lines.append(f"  token:  {first.token_text}")
     lines += [f"  kind:   {first.kind_words}", f"  reason: {first.reason}"]
     if first.worst_index is not None:
         values = f"{first.worst_target} in the target, {first.worst_golden} in the golden run"

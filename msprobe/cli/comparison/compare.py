@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
-from msprobe.cli.options.mapping import legacy_flags, mapping_flags, mapping_keywords
+from msprobe.cli.options.mapping import legacy_flags, mapping_flags, mapping_keywords, request_flags
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -78,6 +78,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
 )
 @shared("log_items")
 @mapping_flags
+@request_flags
 @legacy_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.

@@ -110,6 +110,26 @@ def legacy_flags(command: Command) -> Command:
     return command
 
 
+def request_flags(command: Command) -> Command:
+    """Add the flags that name a request of a server to a command and return it."""
+    for option in reversed(_REQUESTS):
+        command = option(command)
+    return command
+
+
+_REQUESTS = (
+    click.option(
+        "--target-request",
+        metavar="ID[@POSITION]",
+        help="Compare the tokens of one request of a server, whatever else was in its batches; POSITION is that of its "
+        "first recorded token (default: as recorded).",
+    ),
+    click.option(
+        "--golden-request", metavar="ID[@POSITION]", help="The same for the golden run, where it has another id there."
+    ),
+)
+
+
 def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -> None:
     if mode != "auto":
         from msprobe.cli.options.published_names import mode_advice

@@ -104,6 +104,8 @@ class MappingKeywords(TypedDict, total=False):
     ignore_dtype: bool
     target_slice: str | Sequence[Mapping[str, int]] | TensorSlices | None
     golden_slice: str | Sequence[Mapping[str, int]] | TensorSlices | None
+    target_request: str | None
+    golden_request: str | None
 
 
 PRECISIONS = ("tf32", "hf32")
@@ -137,6 +139,8 @@ class MappingOptions:
         ignore_dtype: compare floating-point values of different dtypes, and judge them by the coarser one.
         target_slice: the part of its tensors by which the target is compared; None for whole tensors.
         golden_slice: the same of the golden run.
+        target_request: the request of a server, ``ID[@POSITION]``, whose tokens are compared; None for all.
+        golden_request: the same of the golden run, where it has another id or position there.
         files: the files that mappings were read from, by keyword, for messages.
     """
 
@@ -157,6 +161,8 @@ class MappingOptions:
     ignore_dtype: bool = False
     target_slice: TensorSlices | None = None
     golden_slice: TensorSlices | None = None
+    target_request: str | None = None
+    golden_request: str | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -173,7 +179,13 @@ class MappingOptions:
     @property
     def as_recorded(self) -> bool:
         """Return whether values are judged whole, by the dtypes that the dumps tell."""
-        return self.precision is None and not (self.ignore_dtype or self.target_slice or self.golden_slice)
+        parts = self.target_slice or self.golden_slice or self.of_request
+        return self.precision is None and not (self.ignore_dtype or parts)
+
+    @property
+    def of_request(self) -> bool:
+        """Return whether the tokens of one request are compared."""
+        return bool(self.target_request or self.golden_request)
 
     @property
     def given(self) -> bool:
@@ -219,6 +231,7 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
         values[name] = parse_layout(values.get(name), name)
     for name in ("target_slice", "golden_slice"):
         values[name] = _slices(values.get(name), name)
+    _check_requests(values)
     _check_consistency(values)
     options = MappingOptions(**values, files=files or {})
     _warn_unused(options)
@@ -232,6 +245,22 @@ def _slices(given: Any, name: str) -> TensorSlices | None:
     from msprobe.compare.inputs.slices import parse_slices  # loaded where tensors are cut only
 
     return parse_slices(given, name) or None
+
+
+def _check_requests(values: Mapping[str, Any]) -> None:
+    """Check the requests of both sides, and that nothing else says what of the tensors is compared."""
+    names = [name for name in ("target_request", "golden_request") if values.get(name) is not None]
+    if not names:
+        return
+    from msprobe.compare.inputs.request_rows import parse_request  # only where a request is compared
+
+    for name in names:
+        parse_request(values[name], name)
+    for other in ("target_slice", "golden_slice"):
+        if values.get(other):
+            raise _invalid(f"{names[0]} and {other} both say which rows are compared; give one of them")
+    if any(values[f"{side}_parallel"].spread for side in ("target", "golden")):
+        raise _invalid(f"{names[0]}: the rows of a request are not found in merged ranks; compare rank by rank")
 
 
 def _mapping_value(option: MappingOption, value: Any) -> Any:

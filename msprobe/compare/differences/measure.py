@@ -134,7 +134,7 @@ def _clear_differences(measured: Measured, table: LeafTable, rows: Sequence[int]
         if (
             row in table.recorded_otherwise
             or row in table.in_pieces
-            or (table.partial is not None and row in table.partial.unknown)
+            or (table.partial is not None and table.partial.leaves_unjudged(row))
         ):
             measured.kind[row] = RowKind.UNCHECKED
             continue

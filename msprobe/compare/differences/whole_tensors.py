@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
+from msprobe.compare.inputs.slices import cut_tensor
 from msprobe.compare.records.leaves import data_name, is_shape
 from msprobe.compare.records.likeness import recorded_alike
 from msprobe.compare.table.table import LeafTable, Ranges
@@ -217,7 +218,7 @@ def _difference(
         return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
     try:
         (n, n_dtype), (b, b_dtype) = read_stored(_inside(folder, left)), read_stored(_inside(other, right))
-        n, b = _cut(n, ranges), _cut(b, golden_ranges)
+        n, b = cut_tensor(n, ranges), cut_tensor(b, golden_ranges)
         other_file = _other_file(TARGET, n, n_dtype, record) or _other_file("golden run", b, b_dtype, golden_record)
         multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
         if calibration is not None and multiplied:
@@ -242,14 +243,6 @@ def _difference(
         custom=tuple(cell for cell, _ in cells),
         notes=tuple(note for _, note in cells if note),
     )
-
-
-def _cut(tensor: Array, ranges: Ranges | None) -> Array:
-    """Return the part of a tensor; the tensor itself where its file has another shape than its record."""
-    fits = ranges is not None and tensor.ndim == len(ranges)
-    if not fits or any(one.stop > length for one, length in zip(ranges or (), tensor.shape, strict=True)):
-        return tensor
-    return np.ascontiguousarray(tensor[ranges])
 
 
 def _other_file(side: str, tensor: Array, dtype: str, record: Mapping[str, Any]) -> str:

@@ -172,7 +172,7 @@ EXEMPTIONS: tuple[Exemption, ...] = (
     ),
     OnDemand(
         _sliced_tensors,
-        before=lambda _, dumps: any(dumps.slices),
+        before=lambda _, dumps: any(dumps.slices) or dumps.request is not None,
         after=lambda table, _: table.partial is not None,
     ),
     OnDemand(

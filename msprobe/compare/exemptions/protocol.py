@@ -17,12 +17,13 @@ from msprobe.numerics.verdict import Ints, Measured
 
 if TYPE_CHECKING:
     from msprobe.compare.inputs.slices import TensorSlices
+    from msprobe.compare.requests.token_axes import TokenAxes
 
 
 class ComparedDumps(NamedTuple):
     """The two dumps behind a table, and how they are compared.
 
-    ``slices`` are the parts of their tensors, None for whole ones.
+    ``slices`` are the parts of their tensors, None for whole ones; ``request`` finds the parts of one request.
     """
 
     target: Dump
@@ -30,6 +31,7 @@ class ComparedDumps(NamedTuple):
     mode: Mode
     policy: Policy
     slices: tuple[TensorSlices | None, TensorSlices | None] = (None, None)
+    request: TokenAxes | None = None
 
 
 class Exemption:

@@ -8,6 +8,9 @@ shape.
 The statistics of a part come from the file of the tensor (task ``tensor``). Statistics of the whole say nothing about
 a part: without a file such a pair is not judged, and a note counts it. A length that a part has in place of the whole
 is no difference where it is an argument (``view(8, 17)`` against ``view(1, 17)``).
+
+Where the rows of a request are compared, its part of each tensor follows from the recorded batch
+(``requests.request_tensors``).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode
@@ -29,6 +32,10 @@ from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import KEY, projection
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, set_statistics
 from msprobe.numerics.verdict import Ints, Measured, RowKind
+
+if TYPE_CHECKING:
+    from msprobe.compare.requests.request_tensors import RequestTensors
+    from msprobe.compare.requests.token_axes import TokenAxes
 
 _MOST_WORKERS = 8
 _WHOLE = (PARAMETER, PARAMETER_GRAD)
@@ -44,16 +51,21 @@ class SlicedTensors(Exemption):
         Raises:
             NotComparableError: checksums are compared.
         """
-        if not any(dumps.slices):
+        if not any(dumps.slices) and dumps.request is None:
             return table
         if dumps.mode is Mode.CHECKSUM:
             raise NotComparableError("a slice of a tensor has no checksum; collect both runs with task tensor")
         whole = _parameters(table)
-        ranges = {
-            row: found
-            for row in range(table.row_count)
-            if row not in whole and (found := _ranges(table, row, dumps.slices))
-        }
+        request = None if dumps.request is None else _request_part(table, dumps, dumps.request, whole)
+        ranges: Mapping[int, RowRanges] = (
+            request.ranges
+            if request is not None
+            else {
+                row: found
+                for row in range(table.row_count)
+                if row not in whole and (found := _ranges(table, row, dumps.slices))
+            }
+        )
         sides = [list(table.target), list(table.golden)]
         folders = dumps.target.tensor_folder, dumps.golden.tensor_folder
         from concurrent.futures import ThreadPoolExecutor  # most comparisons cut nothing
@@ -67,7 +79,10 @@ class SlicedTensors(Exemption):
             for side, leaf in enumerate(pair):
                 sides[side][row] = leaf
         unknown = frozenset(row for row, pair in parts.items() if any(map(_has_no_numbers, pair)))
-        partial = PartialTensors(ranges, unknown, frozenset(lengths))
+        if request is not None:
+            unknown |= request.unclear | request.apart
+            lengths.update(request.lengths)
+        partial = PartialTensors(ranges, unknown, frozenset(lengths), request)
         return replace(table, target=sides[0], golden=sides[1], partial=partial)
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
@@ -80,30 +95,50 @@ class SlicedTensors(Exemption):
                 kinds[row] = RowKind.NONE
 
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """Return the rows of parts without numbers."""
-        return () if table.partial is None else sorted(table.partial.unknown)
+        """Return the rows of parts without numbers, and those that may differ with reason."""
+        if table.partial is None:
+            return ()
+        if table.partial.request is None:
+            return sorted(table.partial.unknown)
+        table.partial.request.excuse(table, measured)
+        return sorted(table.partial.unknown | table.partial.request.excused)
 
     def remarks(self, table: LeafTable) -> list[str]:
         """Return a sentence about how many tensors were compared in part."""
         if table.partial is None:
             return []
+        if table.partial.request is not None:
+            return table.partial.request.remarks(table, table.partial.unknown)
         count = len(table.partial.ranges) - len(table.partial.unknown)
         if not table.partial.ranges:
             return ["no tensor has an axis that the slices fit: all were compared whole"]
         return [f"{count} tensors were compared in the chosen slice, the others whole"] if count else []
 
 
+def _request_part(table: LeafTable, dumps: ComparedDumps, axes: TokenAxes, whole: set[int]) -> RequestTensors:
+    from msprobe.compare.requests.request_tensors import request_part  # only where a request is compared
+
+    return request_part(table, axes, whole, (dumps.target.tensor_folder, dumps.golden.tensor_folder))
+
+
 def lost_parts(table: LeafTable) -> list[str]:
-    """Return a sentence about the tensors whose part has no numbers because only their statistics were recorded."""
-    rows = [] if table.partial is None else [row for row in sorted(table.partial.unknown) if _has_no_file(table, row)]
-    if not rows:
+    """Return a sentence about the tensors whose part has no numbers because only their statistics were recorded, and
+    those about rows of a request that could not be found."""
+    if table.partial is None:
         return []
+    request = table.partial.request
+    unknown = table.partial.unknown - (request.unclear | request.apart if request is not None else frozenset())
+    rows = [row for row in sorted(unknown) if _has_no_file(table, row)]
+    lost = [] if request is None else request.lost(table)
+    if not rows:
+        return lost
     leaf, entry = table.golden[rows[0]], table.entries[table.entries_of(rows[:1])[0]]
     name = entry.name if leaf is None else row_name(entry.golden or "", leaf)
-    return [
+    lost.append(
         f"{len(rows)} tensors were not compared: a slice needs whole tensors, and these have statistics only (first: "
         f"{name}); collect with task tensor, or give slice in the configuration"
-    ]
+    )
+    return lost
 
 
 def _has_no_file(table: LeafTable, row: int) -> bool:

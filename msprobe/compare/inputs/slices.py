@@ -26,6 +26,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.core.errors import MsprobeException
 
 _NUMBER = r"-?\d+"
@@ -101,6 +104,14 @@ WHOLE = TensorSlices()
 def sliced_shape(ranges: tuple[slice, ...]) -> tuple[int, ...]:
     """Return the shape of what ``TensorSlices.of`` takes."""
     return tuple(one.stop - one.start for one in ranges)
+
+
+def cut_tensor(tensor: NDArray[Any], ranges: tuple[slice, ...] | None) -> NDArray[Any]:
+    """Return the part of a tensor; the tensor itself where its file has another shape than its record."""
+    fits = ranges is not None and tensor.ndim == len(ranges)
+    if not fits or any(one.stop > length for one, length in zip(ranges or (), tensor.shape, strict=True)):
+        return tensor
+    return np.ascontiguousarray(tensor[ranges])
 
 
 def parse_slices(given: Any, what: str) -> TensorSlices:

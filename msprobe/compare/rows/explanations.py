@@ -31,7 +31,7 @@ _SHOWN = 60
 _PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
 _MORE_THAN_ROUNDING = ", more than rounding and its inputs explain"
 _MORE_THAN_RERUNS = ", more than between the reruns"
-_UNCHECKED = "values are missing on a side, so this row could not be checked"
+_UNCHECKED = "values are missing on a side, or hold other requests too, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
     RowKind.WITHOUT_EFFECT: "another input, it has no effect: all results of the call agree, or it says how to compute",

@@ -98,7 +98,8 @@ class FirstDivergence:
 
     ``times_tolerance`` is the difference in units of the ``tolerance`` that applied (relative to the scale of the
     tensor); null where none applies. Where whole tensors were compared, ``first_index`` is that of the first element
-    that differs, ``worst_index`` that of the worst one, with its values on both sides.
+    that differs, ``worst_index`` that of the worst one, with its values on both sides. Where the tokens of one
+    ``request`` were compared, ``token`` is the position of the first one that differs; null where that is not known.
     """
 
     step: int | None
@@ -120,11 +121,18 @@ class FirstDivergence:
     golden_module: str | None = None
     golden_stack: list[str] = field(default_factory=list)
     golden_source: str = ""
+    request: str | None = None
+    token: int | None = None
 
     @property
     def name(self) -> str:
         """The entry with its side, as ``sided_name`` writes it."""
         return sided_name(self.target, self.golden)
+
+    @property
+    def token_text(self) -> str:
+        """The token in words; empty where none is known."""
+        return "" if self.token is None else f"token {self.token} of request {self.request}"
 
     @property
     def kind_words(self) -> str:

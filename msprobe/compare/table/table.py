@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
     from msprobe.compare.records.otherwise import Otherwise
+    from msprobe.numerics.verdict import Measured
 
 Records = Mapping[str, Any]
 
@@ -58,6 +59,42 @@ RowRanges = tuple["Ranges | None", "Ranges | None"]
 """The parts of both sides of a row; None for a whole tensor."""
 
 
+class RequestPart(Protocol):
+    """What of the tensors belongs to one request of a server (see ``requests.request_tensors``).
+
+    ``tokens`` has the axis of tokens and the position of the first of them, by row. Rows are ``unclear`` where several
+    parts fit, ``apart`` where both sides hold no common token, ``excused`` where they differ and are not judged.
+    """
+
+    @property
+    def id(self) -> str:
+        """The request."""
+
+    @property
+    def positions(self) -> str:
+        """The positions of its compared tokens, such as ``4-7``."""
+
+    @property
+    def tokens(self) -> Mapping[int, tuple[int | None, int]]: ...
+    @property
+    def ranges(self) -> Mapping[int, RowRanges]: ...
+    @property
+    def unclear(self) -> frozenset[int]: ...
+    @property
+    def apart(self) -> frozenset[int]: ...
+    @property
+    def excused(self) -> set[int]: ...
+
+    def excuse(self, table: LeafTable, measured: Measured) -> None:
+        """Note the rows that differ and are not judged."""
+
+    def remarks(self, table: LeafTable, unknown: frozenset[int]) -> list[str]:
+        """Return sentences about what was not judged, with reason."""
+
+    def lost(self, table: LeafTable) -> list[str]:
+        """Return sentences about what should have been judged and was not."""
+
+
 class PartialTensors(NamedTuple):
     """The tensors of which a part is compared (see ``exemptions.sliced_tensors``).
 
@@ -65,11 +102,17 @@ class PartialTensors(NamedTuple):
         ranges: the part of both sides, by row.
         unknown: the rows of these that have no numbers for the part.
         lengths: lengths of axes, of target and golden run, where both differ before they are cut.
+        request: the parts of one request of a server, where these are compared.
     """
 
     ranges: Mapping[int, RowRanges]
     unknown: frozenset[int]
     lengths: frozenset[tuple[int, int]]
+    request: RequestPart | None = None
+
+    def leaves_unjudged(self, row: int) -> bool:
+        """Return whether nothing is known of a row, or it may differ with reason."""
+        return row in self.unknown or (self.request is not None and row in self.request.excused)
 
 
 class Origin(NamedTuple):

@@ -23,7 +23,7 @@ DEFAULT_NAMESPACES = ("_C_ascend",)
 _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 FURTHER_KEYS = (
     *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
-    *("training", "autograd", "group_id"),
+    *("training", "autograd", "group_id", "scheduled_tokens"),
 )
 """What a dump can say beside the values of its calls, and not of every framework."""
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")

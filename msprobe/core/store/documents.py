@@ -134,6 +134,23 @@ class RunTimes(BaseModel):
     step_began: float
 
 
+class RequestInBatch(BaseModel):
+    """The rows of one request in a packed batch."""
+
+    id: str = Field(description="as the server names it")
+    tokens: int = Field(description="how many rows of the batch belong to it")
+    position: int = Field(description="which token of the request the first of them is, from 0")
+
+
+class Batch(BaseModel):
+    """What `start(scheduled_tokens=...)` said of the step."""
+
+    requests: list[RequestInBatch] = Field(
+        description="in the order of the batch; empty where a step had several starts with different batches"
+    )
+    only: str | None = Field(default=None, description="the request to whose rows tensors were cut (`request_id`)")
+
+
 class DumpDocument(BaseModel):
     """dump.json; keys of `data` stand in the order in which the calls completed."""
 
@@ -157,6 +174,7 @@ class DumpDocument(BaseModel):
         default=None, description="with `perturb`: the seed by which parameters and inputs were moved"
     )
     parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
+    scheduled_tokens: Batch | None = Field(default=None, description="with `start(scheduled_tokens=...)`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 

@@ -189,3 +189,28 @@ def test_models_in_turn_with_the_same_names_number_on(bench: Any) -> None:
         gradients = recorded.names("fc1.Linear.parameters_grad")
         assert gradients == [f"Module.fc1.Linear.parameters_grad.{n}" for n in (0, 1)]
         assert set(recorded.data["Module.fc1.Linear.parameters_grad.1"]) == {"weight", "bias"}
+
+
+def test_the_header_tells_the_tokens_of_each_request(bench: Any) -> None:
+    """Steps that are not collected count, too."""
+    debugger = bench.open("L1", step=[1, 2, 3])
+    for scheduled in ({"a": 3, "b": 2}, {"b": 1, "a": 1}, None, {"a": 1}):
+        debugger.start(scheduled_tokens=scheduled, computed_tokens={"b": 7})
+        F.relu(torch.ones(2))
+        debugger.stop()
+        debugger.step()
+    headers = [bench.read(step).dump.get("scheduled_tokens") for step in (1, 2, 3)]
+    first = [{"id": "b", "tokens": 1, "position": 7}, {"id": "a", "tokens": 1, "position": 3}]
+    assert headers == [{"requests": first}, None, {"requests": [{"id": "a", "tokens": 1, "position": 4}]}]
+
+
+def test_a_cut_dump_says_so_and_several_batches_say_nothing(bench: Any) -> None:
+    debugger = bench.open("L1", section={"request_id": "b"})
+    for step in ([{"a": 1, "b": 2}], [{"b": 2}, {"b": 3}]):
+        for scheduled in step:
+            debugger.start(scheduled_tokens=scheduled)
+            F.relu(torch.ones(3))
+            debugger.stop()
+        debugger.step()
+    assert bench.read(0).dump["scheduled_tokens"]["only"] == "b"
+    assert bench.read(1).dump["scheduled_tokens"] == {"requests": []}

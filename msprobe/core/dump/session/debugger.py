@@ -168,6 +168,7 @@ class Debugger:
         token_range: Any = None,
         rank_id: int | None = None,
         scheduled_tokens: Any = None,
+        computed_tokens: Any = None,
         **unknown: Any,
     ) -> None:
         """Begin collecting.
@@ -177,12 +178,14 @@ class Debugger:
             token_range: ``[first, last]``: collect only during these forward calls of the model, counted from 0.
             rank_id: names the folder of this process instead of the rank in the job.
             scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
+            computed_tokens: how many tokens of a request were computed before, by request id, where the earlier steps
+                do not tell it (a cached prefix).
 
         Arguments that no version knows are ignored with a warning.
         """
         with process_debugger.LOCK:
             session = process_debugger.current()
-            _warn_unknown("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
+            _warn_unknown("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens", "computed_tokens")
             if not session.opened:
                 cls.before_first_start(session)
             if cls._instance is not None and not cls._instance.service.before_start():
@@ -193,6 +196,7 @@ class Debugger:
                 rank_id=rank,
                 token_range=token_range,
                 scheduled_tokens=scheduled_tokens,
+                computed_tokens=computed_tokens,
             )
 
     @classmethod

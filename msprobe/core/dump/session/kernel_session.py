@@ -81,7 +81,12 @@ class KernelSession:
         self.init_step, self.loop = step, 0
 
     def start(
-        self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
+        self,
+        model: Any = None,
+        rank_id: int | None = None,
+        token_range: Any = None,
+        scheduled_tokens: Any = None,
+        computed_tokens: Any = None,
     ) -> None:
         """Begin collecting what the runtime writes.
 

@@ -49,11 +49,21 @@ class WatchedSession(DumpSession):
         self._step_not_to_reopen: tuple[Path, int] | None = None  # it has records of an earlier configuration
 
     def start(
-        self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
+        self,
+        model: Any = None,
+        rank_id: int | None = None,
+        token_range: Any = None,
+        scheduled_tokens: Any = None,
+        computed_tokens: Any = None,
     ) -> None:
         self.check()
         self._remember(model)
-        self._start_arguments = {"rank_id": rank_id, "token_range": token_range, "scheduled_tokens": scheduled_tokens}
+        self._start_arguments = {
+            "rank_id": rank_id,
+            "token_range": token_range,
+            "scheduled_tokens": scheduled_tokens,
+            "computed_tokens": computed_tokens,
+        }
         self._start(model, self._start_arguments)
 
     def stop(self) -> None:
@@ -100,6 +110,7 @@ class WatchedSession(DumpSession):
 
     def _start(self, model: Any, arguments: dict[str, Any]) -> None:
         if not self.enabled:
+            self.requests.count(arguments["scheduled_tokens"], arguments["computed_tokens"])
             return
         if self._step_not_to_reopen == (self._root, self.current_step):
             logger.info(

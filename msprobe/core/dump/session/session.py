@@ -22,6 +22,7 @@ from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.dump.record.request_tokens import RequestTokens
 from msprobe.core.dump.record.step_recorder import RecordingPlan
 from msprobe.core.dump.session.input_override import InputOverride
 from msprobe.core.dump.session.process_debugger import uncaught_error
@@ -64,6 +65,7 @@ class DumpSession:
         init_step: the number of the first step.
         loop: the number of steps that have ended.
         rank: the rank of the process; None while it has none.
+        requests: the tokens of requests that all starts so far have scheduled.
     """
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
@@ -81,6 +83,7 @@ class DumpSession:
         self.init_step = 0
         self.loop = 0
         self.rank: int | None = None
+        self.requests = RequestTokens()
         self._step: Step | None = None
         self._lazy: LazyStep | None = None  # stands for the step until its first call
         self._taps: contextlib.ExitStack | None = None
@@ -94,7 +97,7 @@ class DumpSession:
         """Make what follows from the configuration."""
         config = self.config
         self._step_filter = StepRankFilter(config)
-        self._filters = StartFilters(config, self.current, self.backend.runtime)
+        self._filters = StartFilters(config, self.current, self.backend.runtime, self.requests)
         self._worker = make_worker(config, self.thread)
         self._golden = make_golden(config)
         self._override = InputOverride(config.load) if config.load is not None else None
@@ -126,7 +129,12 @@ class DumpSession:
 
     @outside_modes
     def start(
-        self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
+        self,
+        model: Any = None,
+        rank_id: int | None = None,
+        token_range: Any = None,
+        scheduled_tokens: Any = None,
+        computed_tokens: Any = None,
     ) -> None:
         """Begin or continue collecting. In a step or rank that the configuration leaves out nothing happens.
 
@@ -134,16 +142,18 @@ class DumpSession:
             MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
         self._counts.starts += 1
-        self._filters.begin(model, token_range, scheduled_tokens)
+        self._filters.begin(model, token_range, scheduled_tokens, computed_tokens)
         if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             adopt(self.backend, self.config.level, model)
         perturb(self.backend.perturbation, model)
         if self._taps is not None:
             if self._step is not None and model is not None and self.plan.modules:
                 self._step.watch_parameters()  # there may be one more model
+            self._note_batch()
             return
         self._started = True
         self._resume(self._collects(rank_id))
+        self._note_batch()
 
     @outside_modes
     def stop(self) -> None:
@@ -291,6 +301,10 @@ class DumpSession:
             self._step.resume()
         if collects or self._loads():
             self._attach(collects)
+
+    def _note_batch(self) -> None:
+        if self._step is not None and self._taps is not None:
+            self._step.note_batch(self._filters.batch())
 
     def _loads(self) -> bool:
         """Return whether inputs are replaced in this step."""

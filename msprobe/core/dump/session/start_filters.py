@@ -13,7 +13,8 @@ the first token belong to none.
 
 ``request_id`` with ``start(scheduled_tokens=...)`` (``tokens_of``) selects the rows of a batch that belong to one
 request of a server. A serving framework concatenates the tokens of all scheduled requests in dimension 0. The mapping
-from request to number of tokens, in scheduling order, gives the begin and the end of one request.
+from request to number of tokens, in scheduling order, gives the begin and the end of one request. What each step holds
+of which request stands in the header of its dump (``record.request_tokens``).
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from msprobe.core.backend.protocols import Runtime
 from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.models import SliceItem
+from msprobe.core.dump.record.request_tokens import RequestTokens
 from msprobe.core.dump.tasks.judged_recorder import Findings
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
+from msprobe.core.naming.requests import find_request
 
 
 class StartFilters:
@@ -38,7 +41,7 @@ class StartFilters:
         tokens: the cut for the request of the present start; None when tensors are recorded whole.
     """
 
-    def __init__(self, config: DumpConfig, current: CurrentObserver, runtime: Runtime) -> None:
+    def __init__(self, config: DumpConfig, current: CurrentObserver, runtime: Runtime, requests: RequestTokens) -> None:
         section = config.section
         self.findings = Findings(section.finding_limit, self._end)
         self.tokens: SliceItem | None = None
@@ -49,11 +52,12 @@ class StartFilters:
         self._range: tuple[int, int] | None = None
         self._scheduled: dict[str, int] | None = None
         self._token_range: TokenRange | None = None
+        self._requests = requests
 
-    def begin(self, model: Any, token_range: Any, scheduled_tokens: Any) -> None:
+    def begin(self, model: Any, token_range: Any, scheduled_tokens: Any, computed_tokens: Any = None) -> None:
         """Take the arguments of a start. Raises MsprobeException for an argument that cannot be used."""
         self._range = check_token_range(token_range, model)
-        self._scheduled = check_scheduled_tokens(scheduled_tokens)
+        self._scheduled = self._requests.count(scheduled_tokens, computed_tokens)
         self._model = model if self._range is not None else None
 
     def admit(self) -> bool:
@@ -72,6 +76,10 @@ class StartFilters:
             self._token_range.count_calls(self._runtime.watch_calls, self._model)
             self._model = None
         return True
+
+    def batch(self) -> dict[str, Any] | None:
+        """Return the header field about the requests of the present start; None where it names none."""
+        return self._requests.batch(None if self.tokens is None else self._request)
 
     def admit_next_step(self) -> bool:
         """Return whether a step that begins without a start collects, under the arguments of the last start."""
@@ -194,45 +202,11 @@ def check_token_range(value: Any, model: Any) -> tuple[int, int] | None:
 
 
 def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
-    """Return the cut that leaves the tokens of ``request``; None when it is not scheduled.
-
-    Servers put a prefix such as ``chatcmpl-`` before the id of their client: when no id is equal, the only id that ends
-    in ``-`` and ``request`` is used.
-    """
-    if request not in scheduled:
-        prefixed = [name for name in scheduled if name.endswith(f"-{request}")]
-        if len(prefixed) != 1:
-            return None
-        request = prefixed[0]
+    """Return the cut that leaves the tokens of ``request`` (see ``find_request``); None when it is not scheduled."""
+    known = find_request(request, scheduled)
     begin = 0
     for name, count in scheduled.items():
-        if name == request:
+        if name == known:
             return SliceItem(dim=0, size=sum(scheduled.values()), begin=begin, end=begin + count)
         begin += count
     return None
-
-
-def check_scheduled_tokens(value: Any) -> dict[str, int] | None:
-    """Return ``start(scheduled_tokens=value)`` as a dict; None for None.
-
-    Raises:
-        MsprobeException: the value is no mapping from request ids to numbers of tokens.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise MsprobeException(
-            0, f"start(scheduled_tokens=...): expected a dict from request id to tokens, got {type(value).__name__}"
-        )
-    for name, count in value.items():
-        if not isinstance(name, str) or isinstance(count, bool) or not _is_count(count):
-            raise MsprobeException(
-                0,
-                "start(scheduled_tokens=...): expected request ids (str) with token counts, "
-                f"got {argument_text(name)}: {argument_text(count)}",
-            )
-    return {name: int(count) for name, count in value.items()}
-
-
-def _is_count(value: Any) -> bool:
-    return hasattr(value, "__index__") and int(value) >= 0

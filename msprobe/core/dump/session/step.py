@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from msprobe.core.dump.session.task_factory import StepContext, make_barrier, ma
 from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.errors import error_text
 from msprobe.core.log import logger
+from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
@@ -59,6 +60,7 @@ class Step:
         self._error: str | None = None
         self._shared: list[list[str]] = []
         self._stopped: tuple[str | None, int] | None = None
+        self._batch: Mapping[str, Any] | None = None
         self._sink = DirectorySink(
             folder,
             header,
@@ -88,6 +90,18 @@ class Step:
         if self._stopped is not None:
             self._stopped = None
             self._sink.write(HeaderRecord(end=None))
+
+    def note_batch(self, batch: Mapping[str, Any] | None) -> None:
+        """Note which tokens of which requests this start holds (see ``naming.requests``).
+
+        A step of several starts with different batches says of none of its tensors which rows it has: the field holds
+        no requests then.
+        """
+        if batch is None or batch == self._batch:
+            return
+        several = self._batch is not None
+        self._batch = batch
+        self._sink.write(HeaderRecord(**{SCHEDULED_TOKENS: {"requests": []} if several else batch}))
 
     def fail(self, error: BaseException) -> None:
         """Note that this exception of the program ends the step."""

@@ -1,0 +1,1 @@
+"""Compare the tokens of one request of a server, whatever else was in the batch."""
