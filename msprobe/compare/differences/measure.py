@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = np.sqrt(np.array([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0]))  # no two sums of statistics are equal by chance
 _OTHER_SUMS = 4.0 * FLOAT32_ROUNDOFF
-"""How far statistics of equal tensors may be apart, relative to the tensor's scale, where another tool sums in float32."""
+"""How far statistics of equal tensors may be apart, relative to their scale, where another tool sums in float32."""
 Difference: TypeAlias = "TensorDifference | None"
 
 
