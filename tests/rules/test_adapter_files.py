@@ -37,6 +37,7 @@ OWN = {
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/partial_writes.py": "as tensors/unwritten.py",
         "tensors/unwritten.py": "MindSpore counts no writes: nothing tells when mint.empty is written",
+        "tensors/consistent.py": "as tensors/declared_shards.py",
         "tensors/declared_shards.py": "MindSpore's programs cannot say yet which part of a tensor a rank holds",
         "tensors/sharding.py": "DTensor and FSDP",
     },
