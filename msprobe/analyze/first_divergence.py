@@ -246,8 +246,6 @@ class _DivergenceSearch(ComparedEntries):
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if enclosing is None and isinstance(self.comparison.target, MergedDump):
             return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
-        if enclosing is None and self.is_module(call):
-            enclosing = self.module(call)  # nothing recorded is around the module that gets it
         return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:

@@ -133,6 +133,7 @@ CHANGES: dict[str, Change] = {
         fed,
         (1.0, 5.0),
     ),
+    "perturb": Change({"level": "L0"}, {"level": "L0", "perturb": 1}, in_header("perturbed"), (False, True)),
     "scope": section(has("Functional.linear.0.forward"), True, False, scope=[RELU, RELU]),
     "list": section(has("Functional.linear.0.forward"), True, False, list=["relu"]),
     "tensor_list": section(files, False, True, tensor_list=["relu"]),
