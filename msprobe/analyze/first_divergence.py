@@ -23,7 +23,7 @@ from msprobe.compare.records.call_source import (
     module_text,
     of_stack,
 )
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
 from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
@@ -246,7 +246,15 @@ class _DivergenceSearch(ComparedEntries):
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
         if enclosing is None and isinstance(self.comparison.target, MergedDump):
             return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
+        if enclosing is None and self._begins_model(call):
+            enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
         return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
+
+    def _begins_model(self, entry: int) -> bool:
+        """Return whether an entry is a forward call of the module that is called first."""
+        keys = self.table.keys
+        first = next((key for key in keys if key.phase == "forward" and is_module(key)), None)
+        return first is not None and first.stem == keys[entry].stem and keys[entry].phase == "forward"
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
