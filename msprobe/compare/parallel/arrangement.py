@@ -7,7 +7,7 @@ of the grid the pieces are copies, cuts of a larger tensor, or partial sums. Whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import product
@@ -90,7 +90,8 @@ def whole(grid: Grid, arrangement: Arrangement, other: Piece | None = None, *, k
     """
     gathered = kind is Kind.ACTIVATION and len({place[CONTEXT] for place in grid}) > 1
     gathered = gathered and arrangement.modes[CONTEXT] is not Mode.CUT
-    for axis, mode in enumerate(arrangement.modes):
+    for axis in _spread_axes(grid):
+        mode = arrangement.modes[axis]
         grid = {place: _merged(group, mode, other) for place, group in _groups(grid, axis).items()}
     made = next(iter(grid.values()))
     return made.without_order() if gathered else made
@@ -124,6 +125,13 @@ def _distance(piece: Piece, other: Piece) -> float:
     return sum(abs(left - right) for left, right in pairs)
 
 
+def _spread_axes(places: Collection[Coordinates]) -> list[int]:
+    """Return the axes along which pieces lie at several places; there are few, and most tensors have none."""
+    if len(places) == 1:
+        return []
+    return [axis for axis, coordinates in enumerate(zip(*places, strict=True)) if len(set(coordinates)) > 1]
+
+
 def _groups(grid: Grid, axis: int) -> dict[Coordinates, list[Piece]]:
     """Return the pieces that differ in their place along one axis only, ascending, by the place without that axis."""
     groups: dict[Coordinates, list[Piece]] = {}
@@ -134,12 +142,14 @@ def _groups(grid: Grid, axis: int) -> dict[Coordinates, list[Piece]]:
 
 def _arrangements(grid: Grid, kind: Kind, value: Modes | None) -> Iterator[Arrangement]:
     """Yield every way to see the pieces of a side."""
-    axes = len(next(iter(grid)))
-    choices = [list(_choices(grid, axis, kind, value[axis] if value else None)) for axis in range(axes)]
     sizes = {place: piece.numel for place, piece in grid.items()}
+    alone, spread = [Mode.COPY] * len(next(iter(grid))), _spread_axes(grid)
+    choices = [list(_choices(grid, axis, kind, value[axis] if value else None)) for axis in spread]
     for chosen in product(*choices):
-        modes = tuple(mode for mode, _ in chosen)
-        yield Arrangement(modes, _numel(sizes, modes), sum(cost for _, cost in chosen))
+        modes = alone.copy()
+        for axis, (mode, _) in zip(spread, chosen, strict=True):
+            modes[axis] = mode
+        yield Arrangement(tuple(modes), _numel(sizes, modes), sum(cost for _, cost in chosen))
 
 
 def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[tuple[Mode, int]]:
@@ -171,8 +181,8 @@ def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[
 
 
 def _numel(sizes: Mapping[Coordinates, int], modes: Sequence[Mode]) -> int:
-    for axis, mode in enumerate(modes):
-        merged: dict[Coordinates, int] = {}
+    for axis in _spread_axes(sizes):
+        mode, merged = modes[axis], dict[Coordinates, int]()
         for place, size in sizes.items():
             key = (*place[:axis], 0, *place[axis + 1 :])
             merged[key] = merged.get(key, 0) + size if mode is Mode.CUT else max(merged.get(key, 0), size)
