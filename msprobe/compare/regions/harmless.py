@@ -202,7 +202,7 @@ class HarmlessDifferences:
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
-        return frozenset(filter(self._ends_with_step, entries))
+        return frozenset(filter(self._ends_with_step, entries)) if self.step.agrees else frozenset()
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
