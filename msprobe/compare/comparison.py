@@ -199,14 +199,9 @@ def compare_dumps(
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, history = extras or Extras(), history or StepHistory(last_step=True)
-    if isinstance(mapping, MappingOptions) and mapping.consistent_check:
-        from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
-
-        target, golden = forward_alone(target), forward_alone(golden)
     options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
-    slices = options.target_slice, options.golden_slice
-    request = _request_axes(options, target, golden)
-    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
+    dumps = _compared_dumps(target, golden, policy, options)
+    target, golden = dumps.target, dumps.golden
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)
         tensors, metrics = _whole_tensors(dumps, table, extras)
@@ -239,6 +234,16 @@ def compare_dumps(
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
     )
+
+
+def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: MappingOptions) -> ComparedDumps:
+    """Return what of two dumps is compared, as the options say."""
+    if options.consistent_check:
+        from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
+
+        target, golden = forward_alone(target), forward_alone(golden)
+    slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)
+    return ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
 
 
 def _request_axes(options: MappingOptions, target: Dump, golden: Dump) -> TokenAxes | None:
