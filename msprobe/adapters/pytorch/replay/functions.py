@@ -1,0 +1,71 @@
+"""From the name of a recorded call to the functions that it may stand for.
+
+A name is looked up in the tables by which calls are recorded, or as an operator of ``torch.ops``. It is never imported
+or evaluated, so a dump of somebody else can ask for what torch computes, and for nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.taps.api_tap import OWNERS
+from msprobe.core.backend.replaying import CannotReplayError
+from msprobe.core.capture.patching import find_holder
+
+_OPERATORS = ("Aten", "NPU")
+_NAMESPACES = {"Aten": "aten", "NPU": "npu"}
+
+
+class RecordedFunctions:
+    """Finds functions by the names that dumps give them.
+
+    Args:
+        tables: names of functions by the prefix of their records; a dotted name lies in a submodule, and is recorded
+            under its last part.
+        own: functions of the user by prefix and name, beside those of torch.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Mapping[str, Iterable[str]]],
+        own: Mapping[tuple[str, str], Callable[..., Any]] | None = None,
+    ) -> None:
+        self._names: dict[tuple[str, str], list[str]] = {}
+        for table in tables:
+            for prefix, names in table.items():
+                for name in names:
+                    self._names.setdefault((prefix, name.rpartition(".")[2]), []).append(name)
+        self._own = dict(own or {})
+
+    def candidates(self, prefix: str, api: str) -> list[Callable[..., Any]]:
+        """Return the functions that are recorded as ``PREFIX.API``, the likeliest first.
+
+        Raises:
+            CannotReplayError: there is none.
+        """
+        if (prefix, api) in self._own:
+            return [self._own[prefix, api]]
+        if prefix in _OPERATORS:
+            return [_operator(_NAMESPACES[prefix], api)]
+        found = []
+        for name in sorted(self._names.get((prefix, api), ()), key=lambda name: name.count(".")):
+            holder, attribute = find_holder(OWNERS.get(prefix), name)
+            function = getattr(holder, attribute, None)
+            if callable(function):
+                found.append(function)
+        if not found:
+            raise CannotReplayError(f"{prefix}.{api} is no function that msprobe records of this version of torch")
+        return found
+
+
+def _operator(namespace: str, api: str) -> Callable[..., Any]:
+    """Return an operator of ``torch.ops``: ``add``, or ``add.Tensor`` with its overload."""
+    name, _, overload = api.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None) if name.isidentifier() else None
+    found = packet if not overload else getattr(packet, overload, None)
+    if not isinstance(found, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
+        raise CannotReplayError(f"torch.ops.{namespace} has no operator {api}")
+    return found

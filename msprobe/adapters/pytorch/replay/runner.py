@@ -1,0 +1,175 @@
+"""Run recorded calls of PyTorch again, on any of its devices."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from msprobe.adapters.pytorch.replay.functions import RecordedFunctions
+from msprobe.core.backend.replaying import (
+    CannotReplayError,
+    Constant,
+    Execution,
+    HeldTensor,
+    PreparedCall,
+    mapped,
+)
+from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.tensors.dtypes import find_dtype
+
+_CASTS = {"bfloat16": torch.float32, "complex32": torch.complex64}
+_LAYOUTS = {str(layout): layout for layout in (torch.strided, torch.sparse_coo)}
+_MEMORY_FORMATS = {
+    str(each): each
+    for each in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d, torch.preserve_format)
+}
+
+
+class TorchReplayer:
+    """Implements ``Replayer`` for PyTorch."""
+
+    def __init__(self, functions: RecordedFunctions, is_random: Callable[[str, str], bool]) -> None:
+        self._functions = functions
+        self.is_random = is_random
+
+    def best_device(self) -> str:
+        for kind in ("npu", "cuda"):
+            module = getattr(torch, kind, None)
+            if module is not None and module.is_available():
+                return kind
+        return "cpu"
+
+    def check_device(self, device: str) -> None:
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+            raise MsprobeException(f"-d {device}: this machine has no such device ({error_text(error)})") from error
+
+    def function(self, prefix: str, api: str) -> Callable[..., Any]:
+        return self._functions.candidates(prefix, api)[0]
+
+    def run(self, call: PreparedCall, device: str) -> Execution:
+        error: CannotReplayError | None = None
+        for function in self._functions.candidates(call.prefix, call.api):
+            try:
+                return _run(function, call, torch.device(device))
+            except TypeError as wrong:  # arguments of another function of this name
+                error = CannotReplayError(f"{call.prefix}.{call.api} takes other arguments: {error_text(wrong)}")
+            except Exception as failure:  # noqa: BLE001  (whatever a kernel raises is the answer to this call)
+                raise CannotReplayError(error_text(failure)) from failure
+        raise error or CannotReplayError(f"{call.prefix}.{call.api} is no function")
+
+
+def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device) -> Execution:
+    leaves: list[torch.Tensor] = []
+
+    def made(argument: HeldTensor | Constant) -> Any:
+        if isinstance(argument, Constant):
+            return _constant(argument, device)
+        leaf = _tensor(argument, device)
+        leaves.append(leaf)
+        # A leaf that asks for a gradient cannot be written in place; a view of it can.
+        return leaf * 1 if argument.requires_grad and call.gradients else leaf
+
+    with _quiet(call, device):
+        args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
+        result = function(*args, **kwargs)
+        outputs = _outputs(result)
+        able = tuple(position for position, value in enumerate(outputs) if _is_differentiable(value))
+        gradients = _gradients(leaves, [outputs[position] for position in able], call, device)
+    return Execution([_held(value) for value in outputs], gradients, able)
+
+
+@contextmanager
+def _quiet(call: PreparedCall, device: torch.device) -> Iterator[None]:
+    """Seed the generators for the block, and give them back as they were; without warnings of torch."""
+    devices = [device.index or 0] if device.type not in ("cpu", "meta") else []
+    with (
+        warnings.catch_warnings(),
+        torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"),
+        torch.set_grad_enabled(bool(call.gradients)),
+    ):
+        warnings.simplefilter("ignore")
+        torch.manual_seed(call.seed)
+        yield
+
+
+def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:
+    values = np.ascontiguousarray(argument.values)
+    if not values.flags.writeable:
+        values = values.copy()
+    tensor = torch.from_numpy(values).reshape(argument.values.shape)
+    tensor = tensor.to(device=device, dtype=_dtype(argument.dtype), copy=True)
+    return tensor.requires_grad_(argument.requires_grad and tensor.is_floating_point() or tensor.is_complex())
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise CannotReplayError(f"this version of torch has no dtype {name}")
+    return found
+
+
+def _constant(argument: Constant, device: torch.device) -> Any:
+    kind, value = argument.kind, argument.value
+    if kind == "dtype":
+        return _dtype(value)
+    if kind == "device":
+        return device
+    if kind == "layout":
+        return _LAYOUTS.get(value, torch.strided)
+    if kind == "memory_format":
+        return _MEMORY_FORMATS.get(value, torch.contiguous_format)
+    if kind == "size":
+        return torch.Size(value)
+    if kind == "slice":
+        return slice(*value)
+    return Ellipsis if kind == "ellipsis" else value
+
+
+def _outputs(result: Any) -> list[Any]:
+    return [value for value in tree_leaves(result) if isinstance(value, (torch.Tensor, bool, int, float, complex))]
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad and (value.is_floating_point() or value.is_complex())
+
+
+def _gradients(
+    leaves: list[torch.Tensor], outputs: list[torch.Tensor], call: PreparedCall, device: torch.device
+) -> list[HeldTensor | None]:
+    given = [
+        (output, gradient)
+        for output, gradient in zip(outputs, call.gradients, strict=False)
+        if gradient is not None and tuple(output.shape) == gradient.values.shape
+    ]
+    asked = [leaf for leaf in leaves if leaf.requires_grad]
+    if not given or not asked:
+        return []
+    arriving = [_tensor(gradient, device).detach().to(output.dtype) for output, gradient in given]
+    found = torch.autograd.grad([output for output, _ in given], asked, arriving, allow_unused=True)
+    by_leaf = {id(leaf): gradient for leaf, gradient in zip(asked, found, strict=True)}
+    gradients = (by_leaf.get(id(leaf)) for leaf in leaves)
+    return [None if gradient is None else _held(gradient) for gradient in gradients]
+
+
+def _held(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor = value.detach()
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    name = str(tensor.dtype).rpartition(".")[2]
+    known = find_dtype(name)
+    if known is None:
+        raise CannotReplayError(f"results of dtype {name} are not compared")
+    tensor = tensor.resolve_conj().resolve_neg().cpu()
+    if not known.is_native:
+        tensor = tensor.to(_CASTS.get(name, torch.float32))
+    return HeldTensor(tensor.numpy(), name)

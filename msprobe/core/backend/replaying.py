@@ -1,0 +1,151 @@
+"""One call of a function that can be run again, and what a framework must offer to run it.
+
+A ``PreparedCall`` is plain data: texts, numbers and numpy arrays. Who runs it makes tensors of its own of the arrays, so
+one call can be run on several devices, in several number formats and with inputs that are moved a little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class CannotReplayError(Exception):
+    """A call cannot be run again; the message is the reason, one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTensor:
+    """The values of a tensor.
+
+    Attributes:
+        values: the elements; bfloat16 and 8-bit floats as float32, which holds them exactly.
+        dtype: the neutral name of the dtype, such as ``bfloat16`` (``core.tensors.dtypes``).
+        requires_grad: whether a gradient is asked of it.
+    """
+
+    values: Array
+    dtype: str
+    requires_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An argument that is no tensor.
+
+    Attributes:
+        kind: ``plain`` (a number, a text, a truth value, None), ``dtype``, ``device``, ``layout``, ``memory_format``,
+            ``size``, ``slice`` or ``ellipsis``.
+        value: a plain value; of a dtype, a layout and a memory format the name; of a size and a slice their numbers.
+    """
+
+    kind: str
+    value: Any = None
+
+
+Argument = HeldTensor | Constant | list["Argument"] | dict[str, "Argument"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call with all its values.
+
+    Attributes:
+        prefix, api: the function, as in the names of entries (``Functional``, ``softmax``).
+        args, kwargs: the arguments.
+        gradients: the gradients of the results that are floating-point tensors, in their order; None for one without a
+            gradient. An empty list for a call without a backward pass.
+        seed: the seed of the random generators.
+    """
+
+    prefix: str
+    api: str
+    args: list[Argument]
+    kwargs: dict[str, Argument]
+    gradients: Sequence[HeldTensor | None] = ()
+    seed: int = 0
+
+    def tensors(self) -> Iterator[HeldTensor]:
+        """Yield the tensors among the arguments, in the order in which ``mapped`` visits them."""
+        yield from _tensors(self.args)
+        yield from _tensors(self.kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a call returned.
+
+    Attributes:
+        outputs: the results in their order, containers unfolded: tensors, and numbers or texts as they are.
+        gradients: of each tensor among the arguments, in the order of ``PreparedCall.tensors``, its gradient; None for one
+            that has none.
+        differentiable: the positions in ``outputs`` of the results that a gradient can be given for.
+    """
+
+    outputs: list[Any]
+    gradients: list[HeldTensor | None] = field(default_factory=list)
+    differentiable: tuple[int, ...] = ()
+
+
+class Replayer(Protocol):
+    """Runs calls of one framework again."""
+
+    def best_device(self) -> str:
+        """Return the name of the best device of this machine; the CPU is the last choice."""
+        ...
+
+    def check_device(self, device: str) -> None:
+        """Raise MsprobeException where this machine has no such device."""
+        ...
+
+    def function(self, prefix: str, api: str) -> Callable[..., Any]:
+        """Return the function that a name in a dump stands for. Nothing is imported or evaluated for a name.
+
+        Raises:
+            CannotReplayError: there is no such function, or it must not be run.
+        """
+        ...
+
+    def is_random(self, prefix: str, api: str) -> bool:
+        """Return whether the results depend on random numbers."""
+        ...
+
+    def run(self, call: PreparedCall, device: str) -> Execution:
+        """Run the call on a device, with its backward pass where the call has gradients.
+
+        Raises:
+            CannotReplayError: the framework refuses it; the message is that of the framework in one line.
+        """
+        ...
+
+
+def _tensors(argument: Argument) -> Iterator[HeldTensor]:
+    if isinstance(argument, HeldTensor):
+        yield argument
+    elif isinstance(argument, list):
+        for each in argument:
+            yield from _tensors(each)
+    elif isinstance(argument, dict):
+        for each in argument.values():
+            yield from _tensors(each)
+
+
+def mapped(argument: Argument, change: Callable[[HeldTensor | Constant], Any]) -> Any:
+    """Return an argument in which ``change`` has taken each tensor and each constant."""
+    if isinstance(argument, list):
+        return [mapped(each, change) for each in argument]
+    if isinstance(argument, dict):
+        return {name: mapped(each, change) for name, each in argument.items()}
+    return change(argument)
+
+
+def widened(values: Array) -> Array:
+    """Return the elements as the widest numbers of their kind: float64, complex128, or as they are."""
+    wide = {"f": np.float64, "c": np.complex128}.get(values.dtype.kind)
+    return values if wide is None else values.astype(wide)

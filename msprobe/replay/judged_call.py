@@ -1,0 +1,213 @@
+"""Run one call again on the device under test and in a higher precision on the CPU, and judge each of its values.
+
+    judgement = judge_call(call, replayer, "cpu")
+    judgement.forward, judgement.backward          # one ValueJudgement per result, and per gradient of an argument
+
+The golden call computes in float64 (complex128) of the same values; where an operator has no kernel for it, in float32,
+which the judgement says. How far moved inputs carry the result is measured only where rounding alone does not explain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from msprobe.core.backend.replaying import (
+    CannotReplayError,
+    Constant,
+    Execution,
+    HeldTensor,
+    PreparedCall,
+    Replayer,
+    mapped,
+    widened,
+)
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+from msprobe.numerics.conditioned import OTHER, SAME, Conditioned, by_condition, by_rounding
+
+GOLDEN_DEVICE = "cpu"
+DRAWS = 3
+"""How often inputs are moved."""
+_WIDE = {DtypeKind.FLOAT: "float64", DtypeKind.COMPLEX: "complex128"}
+_LESS_WIDE = {"float64": "float32", "complex128": "complex64"}
+_INTEGER = find_dtype("int64")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueJudgement:
+    """One value of a call.
+
+    Attributes:
+        slot: ``output.0`` of a result, ``input.0`` of the gradient of an argument.
+        target, golden: the values; None where a side has none.
+        conditioned: how far they are apart.
+    """
+
+    slot: str
+    target: Any
+    golden: Any
+    conditioned: Conditioned
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudgement:
+    """One call.
+
+    Attributes:
+        forward: its results.
+        backward: the gradients of its arguments.
+        golden_dtype: the dtype of the golden call.
+        note: what a reader has to know, or "".
+    """
+
+    forward: list[ValueJudgement]
+    backward: list[ValueJudgement] = field(default_factory=list)
+    golden_dtype: str = "float64"
+    note: str = ""
+
+
+def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudgement:
+    """Run a call on ``device`` and as the golden one, and judge its values.
+
+    Raises:
+        CannotReplayError: it cannot be run on the device, or not as the golden one.
+    """
+    target = replayer.run(call, device)
+    golden_call, golden, dtype = _golden(call, replayer)
+    moved = _Moved(call, golden_call, replayer)
+    forward = list(_values(target.outputs, golden.outputs, "output", moved, "outputs"))
+    backward = list(_values(target.gradients, golden.gradients, "input", moved, "gradients"))
+    return CallJudgement(forward, backward, dtype)
+
+
+def _golden(call: PreparedCall, replayer: Replayer) -> tuple[PreparedCall, Execution, str]:
+    wide = in_dtype(call, "float64")
+    try:
+        return wide, replayer.run(wide, GOLDEN_DEVICE), "float64"
+    except CannotReplayError as error:
+        less = in_dtype(call, "float32")
+        try:
+            return less, replayer.run(less, GOLDEN_DEVICE), "float32"
+        except CannotReplayError:
+            raise CannotReplayError(f"no golden result on the CPU: {error}") from error
+
+
+def in_dtype(call: PreparedCall, dtype: str) -> PreparedCall:
+    """Return the call with the same values in ``float64`` or ``float32`` (complex numbers accordingly)."""
+    narrow = dtype == "float32"
+
+    def wide_name(name: str) -> str:
+        known = find_dtype(name)
+        wide = None if known is None else _WIDE.get(known.kind)
+        return name if wide is None else (_LESS_WIDE[wide] if narrow else wide)
+
+    def change(argument: HeldTensor | Constant) -> HeldTensor | Constant:
+        if isinstance(argument, HeldTensor):
+            return replace(argument, values=widened(argument.values), dtype=wide_name(argument.dtype))
+        return replace(argument, value=wide_name(argument.value)) if argument.kind == "dtype" else argument
+
+    gradients = [None if each is None else change(each) for each in call.gradients]
+    return replace(
+        call,
+        args=mapped(call.args, change),
+        kwargs=mapped(call.kwargs, change),
+        gradients=[each if isinstance(each, HeldTensor) else None for each in gradients],
+    )
+
+
+class _Moved:
+    """The golden results of moved inputs, computed when they are first asked for."""
+
+    def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer) -> None:
+        self._call, self._golden, self._replayer = call, golden, replayer
+        self._executions: list[Execution] | None = None
+        self._half: Execution | None = None
+
+    def of(self, part: str, position: int) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any] | None]:
+        """Return the values of one result, or gradient, of all moved calls; and with half of the elements moved."""
+        if self._executions is None:
+            self._executions = list(self._run())
+        values = [_array(execution, part, position) for execution in self._executions]
+        half = None if self._half is None else _array(self._half, part, position)
+        return [value for value in values if value is not None], half
+
+    def _run(self) -> Iterator[Execution]:
+        roundoffs = [_roundoff(tensor) for tensor in (*self._call.tensors(), *_present(self._call.gradients))]
+        for draw in range(DRAWS + 1):
+            generator = np.random.default_rng(draw)
+            share = 1.0 if draw < DRAWS else 0.5
+            try:
+                execution = self._replayer.run(_moved(self._golden, roundoffs, generator, share), GOLDEN_DEVICE)
+            except CannotReplayError:
+                continue
+            if draw < DRAWS:
+                yield execution
+            else:
+                self._half = execution
+
+
+def _moved(
+    call: PreparedCall, roundoffs: Sequence[float], generator: np.random.Generator, share: float
+) -> PreparedCall:
+    """Return the call with a share of the elements of each tensor moved by one round-off, up or down."""
+    rest = iter(roundoffs)
+
+    def change(argument: HeldTensor | Constant) -> HeldTensor | Constant:
+        if not isinstance(argument, HeldTensor):
+            return argument
+        roundoff = next(rest)
+        if not roundoff:
+            return argument
+        shape = argument.values.shape
+        factors = generator.choice((-roundoff, roundoff), size=shape)
+        if share < 1.0:
+            factors = np.where(generator.random(shape) < share, factors, 0.0)
+        return replace(argument, values=argument.values + argument.values * factors)
+
+    args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
+    gradients = [None if each is None else change(each) for each in call.gradients]
+    kept = [each if isinstance(each, HeldTensor) else None for each in gradients]
+    return replace(call, args=args, kwargs=kwargs, gradients=kept)
+
+
+def _values(
+    targets: Sequence[Any], goldens: Sequence[Any], slot: str, moved: _Moved, part: str
+) -> Iterator[ValueJudgement]:
+    if len(targets) != len(goldens):
+        yield ValueJudgement(f"{slot}.0", targets, goldens, OTHER)
+        return
+    for position, (target, golden) in enumerate(zip(targets, goldens, strict=True)):
+        if target is None and golden is None:
+            continue
+        yield ValueJudgement(f"{slot}.{position}", target, golden, _conditioned(target, golden, moved, part, position))
+
+
+def _conditioned(target: Any, golden: Any, moved: _Moved, part: str, position: int) -> Conditioned:
+    if not isinstance(target, HeldTensor) or not isinstance(golden, HeldTensor):
+        same = type(target) is type(golden) and (target == golden or (target != target and golden != golden))
+        return SAME if same else OTHER
+    dtype = find_dtype(target.dtype) or _INTEGER
+    assert dtype is not None
+    values, wanted = widened(target.values), widened(golden.values)
+    first = by_rounding(values, wanted, dtype)
+    if first.passes or values.shape != wanted.shape:
+        return first
+    return by_condition(values, wanted, *moved.of(part, position), dtype)
+
+
+def _array(execution: Execution, part: str, position: int) -> np.ndarray[Any, Any] | None:
+    values = getattr(execution, part)
+    value = values[position] if position < len(values) else None
+    return widened(value.values) if isinstance(value, HeldTensor) else None
+
+
+def _present(gradients: Sequence[HeldTensor | None]) -> Iterator[HeldTensor]:
+    return (gradient for gradient in gradients if gradient is not None)
+
+
+def _roundoff(tensor: HeldTensor) -> float:
+    known = find_dtype(tensor.dtype)
+    return 0.0 if known is None else known.unit_roundoff
