@@ -1,0 +1,125 @@
+"""The calls of a dump that can run again.
+
+    for case in cases_of(dump):
+        call = prepare(case, seed=0)         # a PreparedCall, with the values of files or with drawn ones
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.core.backend.replaying import Argument, CannotReplayError, Constant, HeldTensor, PreparedCall
+from msprobe.core.errors import ReadError
+from msprobe.core.naming import NameSyntaxError
+from msprobe.core.naming.names import ApiName, Phase
+from msprobe.core.naming.parser import parse_entry
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.replay.drawn_values import draw
+from msprobe.replay.recorded_arguments import RecordedArgument, RecordedTensor, parse_argument
+
+_NOT_OF_ONE_PROCESS = ("Distributed",)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One recorded call of a function.
+
+    Attributes:
+        name: its name without the phase, ``Functional.linear.0``.
+        api: the parsed name.
+        forward, backward: the records; ``backward`` is None where no gradient was recorded.
+        folder: the folder of tensor files.
+    """
+
+    name: str
+    api: ApiName
+    forward: dict[str, Any]
+    backward: dict[str, Any] | None
+    folder: Path
+
+
+def cases_of(dump: Dump) -> Iterator[Case]:
+    """Yield the calls of functions of a dump, in the order in which they were made."""
+    for name, record in dump.data.items():
+        try:
+            entry = parse_entry(name)
+        except NameSyntaxError:
+            continue
+        if not isinstance(entry, ApiName) or entry.phase is not Phase.FORWARD:
+            continue
+        stem = f"{entry.stem}.{entry.call}"
+        backward = dump.data.get(f"{stem}.{Phase.BACKWARD.value}")
+        yield Case(stem, entry, record, backward, dump.tensor_folder)
+
+
+def prepare(case: Case, seed: int = 0) -> PreparedCall:
+    """Return the call with values: those of its files where the dump has them, else drawn ones.
+
+    Args:
+        case: the recorded call.
+        seed: with the name of the call, it decides which values are drawn.
+
+    Raises:
+        CannotReplayError: the record does not hold what the call needs.
+    """
+    if case.api.prefix in _NOT_OF_ONE_PROCESS:
+        raise CannotReplayError("communication needs the other processes")
+    values = _Values(np.random.default_rng([seed, zlib.crc32(case.name.encode())]))
+    args = parse_argument(case.forward.get("input_args") or [], case.folder)
+    kwargs = parse_argument(case.forward.get("input_kwargs") or {}, case.folder)
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        raise CannotReplayError("the record has no list of arguments")
+    gradients = [] if case.backward is None else _arriving(case, values)
+    return PreparedCall(
+        case.api.prefix,
+        case.api.api,
+        [values.of(each) for each in args],
+        {name: values.of(each) for name, each in kwargs.items()},
+        gradients,
+        seed,
+    )
+
+
+def _arriving(case: Case, values: _Values) -> list[HeldTensor | None]:
+    """Return the gradients that arrived at the results of the call."""
+    assert case.backward is not None
+    given = parse_argument(case.backward.get("input") or [], case.folder)
+    arriving: list[HeldTensor | None] = []
+    for each in given if isinstance(given, list) else []:
+        held = values.of(each)
+        arriving.append(held if isinstance(held, HeldTensor) else None)
+    return arriving
+
+
+class _Values:
+    """Gives recorded arguments their values."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def of(self, argument: RecordedArgument) -> Argument:
+        if isinstance(argument, Constant):
+            return argument
+        if isinstance(argument, RecordedTensor):
+            return self._tensor(argument)
+        if isinstance(argument, dict):
+            return {name: self.of(each) for name, each in argument.items()}
+        return [self.of(each) for each in argument]
+
+    def _tensor(self, tensor: RecordedTensor) -> HeldTensor:
+        if tensor.file is None:
+            return HeldTensor(draw(tensor, self._generator).values, tensor.dtype, tensor.requires_grad)
+        try:
+            values = read_tensor(tensor.file)
+        except (ReadError, OSError) as error:
+            raise CannotReplayError(str(error)) from error
+        if values.shape != tensor.shape:
+            raise CannotReplayError(f"{tensor.file}: holds the shape {values.shape}, and the record {tensor.shape}")
+        return HeldTensor(values, tensor.dtype, tensor.requires_grad)
