@@ -1,7 +1,7 @@
 """The calls of a dump that can run again.
 
-    for case in cases_of(dump):
-        call = prepare(case, seed=0)         # a PreparedCall, with the values of files or with drawn ones
+for case in cases_of(dump):
+    call = prepare(case, seed=0)         # a PreparedCall, with the values of files or with drawn ones
 """
 
 from __future__ import annotations

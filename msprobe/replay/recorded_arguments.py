@@ -1,7 +1,7 @@
 """The arguments of a recorded call, read from the nodes of a dump.
 
-``parse_argument`` turns a node into plain data: a ``RecordedTensor``, a ``Constant``, a list or a dict. What a node does not
-say exactly (a text that was cut, an object of a class) is no argument of a call that runs again: it raises
+``parse_argument`` turns a node into plain data: a ``RecordedTensor``, a ``Constant``, a list or a dict. What a node does
+not say exactly (a text that was cut, an object of a class) is no argument of a call that runs again: it raises
 ``CannotReplayError`` with the reason.
 """
 
@@ -84,8 +84,9 @@ def _tensor(node: Mapping[str, Any], folder: Path) -> RecordedTensor:
         raise CannotReplayError(f"a tensor of dtype {node.get('dtype')} and shape {shape} is unknown")
     name = node.get("data_name")
     file = folder / name if isinstance(name, str) and Path(name).name == name else None
-    statistics = [_number(node.get(key)) for key in ("Max", "Min", "Mean", "Norm")]
-    return RecordedTensor(dtype.name, tuple(shape), *statistics, node.get("requires_grad") is True, file)
+    largest, smallest, mean, norm = (_number(node.get(key)) for key in ("Max", "Min", "Mean", "Norm"))
+    asks = node.get("requires_grad") is True
+    return RecordedTensor(dtype.name, tuple(shape), largest, smallest, mean, norm, asks, file)
 
 
 def _number(value: Any) -> float | None:

@@ -49,7 +49,7 @@ class TorchReplayer:
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            raise MsprobeException(f"-d {device}: this machine has no such device ({error_text(error)})") from error
+            raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"-d {device}: this machine has no such device ({error_text(error)})") from error
 
     def function(self, prefix: str, api: str) -> Callable[..., Any]:
         return self._functions.candidates(prefix, api)[0]
