@@ -3,8 +3,8 @@
 With u the unit round-off of the dtype of the result, g the value in the higher precision (the golden one) and s how far
 g moves when every input moves by one unit round-off of its dtype:
 
-    allowed of element i      F * (u * |g_i| + s_i)  +  the smallest normal number of the dtype       beyond it: a warning
-    error of the tensor       F * (u * |g_i| + s_i)  +  G * u * the largest |g|                       beyond it: an error
+    allowed of element i    F * (u * |g_i| + s_i)  +  the smallest normal number of the dtype     beyond it: a warning
+    of the whole tensor     F * (u * |g_i| + s_i)  +  G * u * the largest |g|                     beyond it: an error
 
 F and G are small for 16 bits, where kernels round once and add up in float32, and larger for float32, where sums of any
 length are added up in float32 itself (``_FACTORS``). So a warning says that small elements beside large ones have lost
@@ -13,8 +13,8 @@ digits, as they do where a function computes them from something large (1 - tanh
 s is measured, not computed: the golden call runs again with inputs whose elements are moved by one round-off up or down
 (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 1.6: the forward error of a backward
 stable function is its condition times the round-off; W. Kahan and stochastic arithmetic measure it in the same way).
-A random choice of signs can cancel in one element, so s_i is at least a share (``SMOOTHED``) of the root mean square over
-the tensor. For a function of single elements, where that would hide an error in a small element beside large ones, the
+A random choice of signs can cancel in one element, so s_i is at least a share (``SMOOTHED``) of the root mean square
+over the tensor. For a function of single elements, where that would hide an error in a small element beside large ones, the
 signs do not cancel and no mean is taken.
 
 Results that are no floating-point numbers are equal, except where moved inputs change them too.
@@ -157,7 +157,7 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, measured
 
 
 def _equal(result: Array, golden: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Return where both are the same number, both NaN, or the golden one is beyond the dtype and the result infinite."""
+    """Return where both are the same number, both NaN, or the golden one too large for the dtype and the other infinite."""
     same = (result == golden) | (np.isnan(result) & np.isnan(golden))
     if golden.dtype.kind == "c":
         return np.asarray(same | (~np.isfinite(result) & ~np.isfinite(golden)))

@@ -1,10 +1,10 @@
 """Values drawn so that they have the statistics that a dump recorded of a tensor.
 
-Of float numbers the drawn tensor has Max, Min, Mean and Norm as recorded, within ``CLOSE``, where such a tensor exists. The
-largest and the smallest element are put in. The others are normal deviates, moved by a centre, stretched by a width and cut
-at Min and Max: with the width the variance grows from 0 to the largest that the extremes allow, and with the centre the mean
-grows from Min to Max, so two nested bisections find both. Integers are even between Min and Max, and truth values have
-both values where both were recorded. Where Max or Min is NaN or an infinity, one element is that.
+Of float numbers the drawn tensor has Max, Min, Mean and Norm as recorded, within ``CLOSE``, where such a tensor exists.
+The largest and the smallest element are put in. The others are normal deviates, moved by a centre, stretched by a width
+and cut at Min and Max: with the width the variance grows from 0 to the largest that the extremes allow, with the centre
+the mean grows from Min to Max, so two nested bisections find both. Integers are even between Min and Max, and truth
+values have both values where both were recorded. Where Max or Min is NaN or an infinity, one element is that.
 """
 
 from __future__ import annotations

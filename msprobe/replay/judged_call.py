@@ -4,7 +4,7 @@
     judgement.forward, judgement.backward          # one ValueJudgement per result, and per gradient of an argument
 
 The golden call computes in float64 (complex128) of the same values; where an operator has no kernel for it, in float32,
-which the judgement says. How far moved inputs carry the result is measured only where rounding alone does not explain it.
+which the judgement says. How far moved inputs carry the result is measured only where rounding does not explain it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ def _moved(
     args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
     gradients = [None if each is None else change(each) for each in call.gradients]
     kept = [each if isinstance(each, HeldTensor) else None for each in gradients]
-    return replace(call, args=args, kwargs=kwargs, gradients=kept)
+    saved = max(roundoffs, default=0.0)
+    seed = int(generator.integers(2**31))
+    return replace(call, args=args, kwargs=kwargs, gradients=kept, saved_roundoff=saved, seed=seed)
 
 
 def _values(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from typing import Any
-
 import torch
-import yaml
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
@@ -21,6 +17,7 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
+from msprobe.adapters.pytorch.taps.recorded_names import read_names
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
@@ -35,7 +32,7 @@ from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_leve
 
 def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
-    table = _table()
+    table = read_names()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     kernels = find_npu_runtime() if config.level == "L2" else None
@@ -84,8 +81,3 @@ def _collectives(
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap
 
     return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], *watch, *memory)
-
-
-def _table() -> Any:
-    text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser

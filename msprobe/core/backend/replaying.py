@@ -1,7 +1,7 @@
 """One call of a function that can be run again, and what a framework must offer to run it.
 
-A ``PreparedCall`` is plain data: texts, numbers and numpy arrays. Who runs it makes tensors of its own of the arrays, so
-one call can be run on several devices, in several number formats and with inputs that are moved a little.
+A ``PreparedCall`` is plain data: texts, numbers and numpy arrays. Who runs it makes tensors of its own of the arrays,
+so one call can be run on several devices, in several number formats and with inputs that are moved a little.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class PreparedCall:
         gradients: the gradients of the results that are floating-point tensors, in their order; None for one without a
             gradient. An empty list for a call without a backward pass.
         seed: the seed of the random generators.
+        saved_roundoff: by how much, relative to its size, each element moves that the forward pass keeps for the backward
+            pass: up or down, by chance.
     """
 
     prefix: str
@@ -70,6 +72,7 @@ class PreparedCall:
     kwargs: dict[str, Argument]
     gradients: Sequence[HeldTensor | None] = ()
     seed: int = 0
+    saved_roundoff: float = 0.0
 
     def tensors(self) -> Iterator[HeldTensor]:
         """Yield the tensors among the arguments, in the order in which ``mapped`` visits them."""
@@ -83,8 +86,8 @@ class Execution:
 
     Attributes:
         outputs: the results in their order, containers unfolded: tensors, and numbers or texts as they are.
-        gradients: of each tensor among the arguments, in the order of ``PreparedCall.tensors``, its gradient; None for one
-            that has none.
+        gradients: of each tensor among the arguments, in the order of ``PreparedCall.tensors``, its gradient; None for
+            one that has none.
         differentiable: the positions in ``outputs`` of the results that a gradient can be given for.
     """
 

@@ -15,8 +15,15 @@ from msprobe.adapters.pytorch.taps.api_tap import OWNERS
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.capture.patching import find_holder
 
-_OPERATORS = ("Aten", "NPU")
 _NAMESPACES = {"Aten": "aten", "NPU": "npu"}
+_DRAWN_INSIDE = frozenset({
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "gumbel_softmax",
+})
+"""Functions of Python that draw random numbers by operators of other names."""
 
 
 class RecordedFunctions:
@@ -48,7 +55,7 @@ class RecordedFunctions:
         """
         if (prefix, api) in self._own:
             return [self._own[prefix, api]]
-        if prefix in _OPERATORS:
+        if prefix in _NAMESPACES:
             return [_operator(_NAMESPACES[prefix], api)]
         found = []
         for name in sorted(self._names.get((prefix, api), ()), key=lambda name: name.count(".")):
@@ -69,3 +76,13 @@ def _operator(namespace: str, api: str) -> Callable[..., Any]:
     if not isinstance(found, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
         raise CannotReplayError(f"torch.ops.{namespace} has no operator {api}")
     return found
+
+
+def is_random(prefix: str, api: str) -> bool:
+    """Return whether a function draws random numbers: torch marks such operators by a tag."""
+    if api in _DRAWN_INSIDE:
+        return True
+    packet = getattr(torch.ops.aten, api.partition(".")[0], None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    return any(torch.Tag.nondeterministic_seeded in getattr(packet, name).tags for name in packet.overloads())

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from msprobe.adapters.pytorch.replay.functions import RecordedFunctions
+from msprobe.adapters.pytorch.replay.functions import RecordedFunctions, is_random
+from msprobe.adapters.pytorch.taps.recorded_names import read_names
 from msprobe.core.backend.replaying import (
     CannotReplayError,
     Constant,
@@ -31,12 +32,17 @@ _MEMORY_FORMATS = {
 }
 
 
+def make_replayer() -> TorchReplayer:
+    """Return what runs the calls of PyTorch again."""
+    table = read_names()
+    return TorchReplayer(RecordedFunctions([table["apis"], table["extra"]]))
+
+
 class TorchReplayer:
     """Implements ``Replayer`` for PyTorch."""
 
-    def __init__(self, functions: RecordedFunctions, is_random: Callable[[str, str], bool]) -> None:
+    def __init__(self, functions: RecordedFunctions) -> None:
         self._functions = functions
-        self.is_random = is_random
 
     def best_device(self) -> str:
         for kind in ("npu", "cuda"):
@@ -49,10 +55,16 @@ class TorchReplayer:
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"-d {device}: this machine has no such device ({error_text(error)})") from error
+            raise MsprobeException(
+                MsprobeException.INVALID_PARAM_ERROR,
+                f"-d {device}: this machine has no such device ({error_text(error)})",
+            ) from error
 
     def function(self, prefix: str, api: str) -> Callable[..., Any]:
         return self._functions.candidates(prefix, api)[0]
+
+    def is_random(self, prefix: str, api: str) -> bool:
+        return is_random(prefix, api)
 
     def run(self, call: PreparedCall, device: str) -> Execution:
         error: CannotReplayError | None = None
@@ -61,7 +73,7 @@ class TorchReplayer:
                 return _run(function, call, torch.device(device))
             except TypeError as wrong:  # arguments of another function of this name
                 error = CannotReplayError(f"{call.prefix}.{call.api} takes other arguments: {error_text(wrong)}")
-            except Exception as failure:  # noqa: BLE001  (whatever a kernel raises is the answer to this call)
+            except Exception as failure:
                 raise CannotReplayError(error_text(failure)) from failure
         raise error or CannotReplayError(f"{call.prefix}.{call.api} is no function")
 
@@ -77,7 +89,7 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
         # A leaf that asks for a gradient cannot be written in place; a view of it can.
         return leaf * 1 if argument.requires_grad and call.gradients else leaf
 
-    with _quiet(call, device):
+    with _quiet(call, device), _moving_what_is_saved(call):
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
         result = function(*args, **kwargs)
         outputs = _outputs(result)
@@ -100,13 +112,31 @@ def _quiet(call: PreparedCall, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
+    """Move the elements that operators save for their backward pass by the round-off of the call."""
+    if not call.saved_roundoff:
+        yield
+        return
+    generator = torch.Generator().manual_seed(call.seed)
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device) * 2 - 1
+        return tensor.detach() * (1.0 + call.saved_roundoff * signs)
+
+    with torch.autograd.graph.saved_tensors_hooks(moved, lambda tensor: tensor):
+        yield
+
+
 def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:
     values = np.ascontiguousarray(argument.values)
     if not values.flags.writeable:
         values = values.copy()
     tensor = torch.from_numpy(values).reshape(argument.values.shape)
     tensor = tensor.to(device=device, dtype=_dtype(argument.dtype), copy=True)
-    return tensor.requires_grad_(argument.requires_grad and tensor.is_floating_point() or tensor.is_complex())
+    return tensor.requires_grad_((argument.requires_grad and tensor.is_floating_point()) or tensor.is_complex())
 
 
 def _dtype(name: str) -> torch.dtype:
