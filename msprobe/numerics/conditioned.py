@@ -14,8 +14,8 @@ s is measured, not computed: the golden call runs again with inputs whose elemen
 (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 1.6: the forward error of a backward
 stable function is its condition times the round-off; W. Kahan and stochastic arithmetic measure it in the same way).
 A random choice of signs can cancel in one element, so s_i is at least a share (``SMOOTHED``) of the root mean square
-over the tensor. For a function of single elements, where that would hide an error in a small element beside large ones, the
-signs do not cancel and no mean is taken.
+over the tensor. For a function of single elements, where that would hide an error in a small element beside large
+ones, the signs do not cancel and no mean is taken.
 
 Results that are no floating-point numbers are equal, except where moved inputs change them too.
 """
@@ -157,7 +157,7 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, measured
 
 
 def _equal(result: Array, golden: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Return where both are the same number, both NaN, or the golden one too large for the dtype and the other infinite."""
+    """Return where both are equal, both NaN, or the golden one is too large for the dtype and the other infinite."""
     same = (result == golden) | (np.isnan(result) & np.isnan(golden))
     if golden.dtype.kind == "c":
         return np.asarray(same | (~np.isfinite(result) & ~np.isfinite(golden)))

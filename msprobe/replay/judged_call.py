@@ -165,7 +165,7 @@ def _moved(
         factors = generator.choice((-roundoff, roundoff), size=shape)
         if share < 1.0:
             factors = np.where(generator.random(shape) < share, factors, 0.0)
-        return replace(argument, values=argument.values + argument.values * factors)
+        return replace(argument, values=argument.values * (1.0 + factors))
 
     args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
     gradients = [None if each is None else change(each) for each in call.gradients]
