@@ -17,6 +17,10 @@ A random choice of signs can cancel in one element, so s_i is at least a share (
 over the tensor. For a function of single elements, where that would hide an error in a small element beside large
 ones, the signs do not cancel and no mean is taken.
 
+Rounding has no preference for larger numbers. So a result of ``ENOUGH`` elements and more is also wrong where it is, on
+the average, larger or smaller than the golden one by more than one round-off (and more than chance and the movement of
+the inputs explain): a factor of 1.01 in bfloat16 shows in no single element.
+
 Results that are no floating-point numbers are equal, except where moved inputs change them too.
 """
 
@@ -37,6 +41,9 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 SMOOTHED = 0.5
+ENOUGH = 64
+_CHANCE = 5.0
+"""Standard errors of the mean factor that chance may make."""
 LOCAL = 0.05
 """Share of the elements of a result that do not move with half of the inputs, from which on a function counts as one of
 single elements."""
@@ -107,7 +114,7 @@ def by_condition(result: Array, golden: Array, moved: Sequence[Array], half: Arr
         finite = spread[np.isfinite(spread)]
         if not local and finite.size:
             spread = np.maximum(spread, SMOOTHED * np.sqrt(np.mean(np.square(finite))))
-    return _judged(result, golden, dtype, spread, len(alike))
+    return _judged(result, golden, dtype, spread, alike)
 
 
 def _is_local(half: Array, golden: Array, spread: Floats) -> bool:
@@ -123,7 +130,7 @@ def _changed(golden: Array, moved: Sequence[Array]) -> Floats:
     return np.where(changed, np.inf, 0.0)
 
 
-def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, measured: int | None) -> Conditioned:
+def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: Sequence[Array] | None) -> Conditioned:
     if result.shape != golden.shape:
         return OTHER
     if not golden.size:
@@ -142,7 +149,10 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, measured
         for each in (times, gross):
             each[fits] = 0.0
             each[np.isnan(each)] = np.inf
+        factor = _factor_beyond_rounding(result, golden, moved or (), dtype)
     worst = int(times.argmax())
+    if factor > 1.0 and times[worst] < np.inf:
+        times[worst], gross[worst] = max(times[worst], factor), max(gross[worst], factor)
     level = Level.PASS if times[worst] <= 1.0 else Level.WARNING if gross.max() <= 1.0 else Level.ERROR
     largest = float(np.max(error[np.isfinite(error)], initial=0.0))
     condition = float(np.max(spread[np.isfinite(spread)], initial=0.0)) / (roundoff * scale) if scale else float("nan")
@@ -151,9 +161,30 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, measured
         float(times[worst]),
         worst if times[worst] > 0.0 else -1,
         largest / scale if scale else float(largest > 0.0),
-        condition if measured else float("nan"),
-        bool(measured),
+        condition if moved else float("nan"),
+        bool(moved),
     )
+
+
+def _factor_beyond_rounding(result: Array, golden: Array, moved: Sequence[Array], dtype: DType) -> float:
+    """Return the mean factor between result and golden one, less 1, in units of what is allowed; 0 where few elements
+    show none. It is the slope of the errors over the golden elements, by least squares."""
+    known = np.isfinite(result) & np.isfinite(golden) & (np.abs(golden) >= _smallest_normal(dtype))
+    if golden.dtype.kind == "c" or int(known.sum()) < ENOUGH:
+        return 0.0
+    golden, error = golden[known], result[known] - golden[known]
+    squares = float(np.sum(np.square(golden)))
+    if squares == 0.0:
+        return 0.0
+    slopes = [abs(float(np.sum((np.ravel(each)[known] - golden) * golden))) / squares for each in moved]
+    slope = float(np.sum(error * golden)) / squares
+    chance = float(np.sqrt(np.sum(np.square((error - slope * golden) * golden)))) / squares
+    allowed = (
+        dtype.unit_roundoff
+        + _CHANCE * chance
+        + 2.0 * max((slope for slope in slopes if np.isfinite(slope)), default=0.0)
+    )
+    return abs(slope) / allowed
 
 
 def _equal(result: Array, golden: Array, dtype: DType) -> NDArray[np.bool_]:

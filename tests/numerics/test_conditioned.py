@@ -95,6 +95,13 @@ def test_one_rounding_always_passes(numbers: list[float], dtype: DType) -> None:
     assert by_rounding(rounded(golden, dtype), golden, dtype).passes
 
 
+@pytest.mark.parametrize("factor", (1.01, 0.99))
+def test_a_factor_that_shows_in_no_single_element_is_an_error(factor: float) -> None:
+    golden = np.random.default_rng(6).standard_normal(1000)
+    assert by_rounding(rounded(golden, BFLOAT16), golden, BFLOAT16).passes
+    assert by_rounding(rounded(golden * factor, BFLOAT16), golden, BFLOAT16).level is Level.ERROR
+
+
 def test_one_nan_in_many_right_elements_is_an_error() -> None:
     golden = np.linspace(-1, 1, 10_000)
     result = golden.copy()
