@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pydantic_core import from_json
 
@@ -82,8 +82,10 @@ class Dump:
         construct: construct.json, from entry names to the names of their parents.
         recovered: whether it was read from a journal.
         header: the fields of dump.json except ``data``.
+        merged: whether it is one model that several ranks hold together.
     """
 
+    merged: ClassVar[bool] = False
     place: Place
     task: str
     level: str | None
