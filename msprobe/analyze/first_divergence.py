@@ -23,7 +23,6 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
@@ -259,6 +258,10 @@ class _DivergenceSearch(ComparedEntries):
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
+        if not any(".backward" in key.name for key in self.table.keys[:entry]):
+            return None
+        from msprobe.compare.records.gradient_trails import module_with_wrong_gradient  # after a backward pass only
+
         found = module_with_wrong_gradient(self.comparison.target, self.comparison.golden, self.name(entry))
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))

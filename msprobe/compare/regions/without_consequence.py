@@ -9,7 +9,8 @@ out to be a difference must not be excused as something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,7 @@ from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
 _TO_OTHERS = frozenset(f"Distributed.{function}" for function in ("send", "isend", "reduce", "gather"))
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutConsequence:
+class WithoutConsequence(NamedTuple):
     """What differs without consequence, by the rule that says so.
 
     Attributes:
@@ -47,8 +47,7 @@ class WithoutConsequence:
         return next((number for number in self.differences.differing if number not in self.entries), -1)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsequenceRules:
+class ConsequenceRules(NamedTuple):
     """Finds what differs without consequence.
 
     Attributes:
