@@ -7,7 +7,7 @@ another layout makes other calls, and values of modules decide.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,15 +28,15 @@ _LISTED = 3
 LEFT_OUT = "ranks are merged by the values of modules; calls of functions are left out, and explain only what is wrong"
 
 
-def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | None:
+def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tuple[Dump, Dump, list[str]] | None:
     """Return the dumps of two models with every value whole, and lines about what was left out.
 
-    The result is None where a side records no calls of modules.
+    The result is None where a side records no calls of modules. ``load`` reads the dump of a process.
 
     Raises:
         ReadError: a document is damaged.
     """
-    target, golden = side_of(left), side_of(right)
+    target, golden = side_of(left, load), side_of(right, load)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
         return None
     add_optimizer_gradients((target.ranks, golden.ranks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -11,7 +11,7 @@ from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_c
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump
-from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.reader import Dump, Place
 
 
 @dataclass(slots=True)
@@ -40,13 +40,16 @@ class Side:
                 self.calls.setdefault(key, {}).setdefault(at, call)
 
 
-def side_of(place: Place) -> Side:
-    """Return the side that a place holds: one process, or the ranks of a parallel model."""
+def side_of(place: Place, load: Callable[[Place], Dump]) -> Side:
+    """Return the side that a place holds: one process, or the ranks of a parallel model.
+
+    ``load`` reads the dump of a process.
+    """
     if not isinstance(place, Replica):
-        return Side(rank_calls([load_dump(place)], [RankPlace()], 1))
+        return Side(rank_calls([load(place)], [RankPlace()], 1))
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
-    return Side(rank_calls([load_dump(member) for member in members], at, place.chunks), sharing=place.sharing)
+    return Side(rank_calls([load(member) for member in members], at, place.chunks), sharing=place.sharing)
 
 
 def dump_of(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> MergedDump:
