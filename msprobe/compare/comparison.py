@@ -40,7 +40,8 @@ from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
-from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.host import paused_gc
+from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
