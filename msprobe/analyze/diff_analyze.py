@@ -45,8 +45,9 @@ from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, set_place, verdict_text
+from msprobe.core.host import paused_gc
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, paused_gc
+from msprobe.core.store.reader import Dump, Place
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell

@@ -16,7 +16,6 @@ from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_sett
 from msprobe.analyze.compared_entries import ComparedEntries, add_figures
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
 from msprobe.compare.records.call_source import (
     PairSource,
     in_phase,
@@ -24,7 +23,6 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
@@ -80,7 +78,7 @@ class _DivergenceSearch(ComparedEntries):
         """Return the first divergence, None where no entry diverges."""
         if not (diverging := self.comparison.row_levels.diverging.nonzero()[0]).size:
             return None
-        merged = self._later_step and isinstance(self.comparison.target, MergedDump)
+        merged = self._later_step and self.comparison.target.merged
         if merged and (row := wrong_update(self.table, *self._judged)) is not None:
             self.place_told, entry = True, int(self.table.entry_of_row()[row])
             return Divergence(entry, self.result(entry, row, self.module(entry), WRONG_UPDATE))
@@ -244,7 +242,9 @@ class _DivergenceSearch(ComparedEntries):
                 return self._enters_in(number, entry, call, row)
             if self.table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
-        if enclosing is None and isinstance(self.comparison.target, MergedDump):
+        if enclosing is None and self.comparison.target.merged:
+            from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE  # loaded where ranks are merged
+
             return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
@@ -258,12 +258,20 @@ class _DivergenceSearch(ComparedEntries):
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
+        if not any(".backward" in key.name for key in self.table.keys[:entry]):
+            return None
+        from msprobe.compare.records.gradient_trails import module_with_wrong_gradient  # after a backward pass only
+
         found = module_with_wrong_gradient(self.comparison.target, self.comparison.golden, self.name(entry))
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
 
     def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
         """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
+        if not self.comparison.target.merged:
+            return None
+        from msprobe.compare.parallel.merged_dump import update_of  # loaded where ranks are merged
+
         if (found := update_of(self.comparison.target, self.table.entries[entry].target)) is None:
             return None
         number = self.entry_by_name(entry).get(found.entry or "", entry)
@@ -281,6 +289,10 @@ class _DivergenceSearch(ComparedEntries):
 
     def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
+        if not self.comparison.target.merged:
+            return None
+        from msprobe.compare.parallel.merged_dump import suspect_of  # loaded where ranks are merged
+
         if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
             return None
         description = self.result(entry, row, self.module(entry), f"its input differs; {found.reason}")

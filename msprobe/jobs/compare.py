@@ -34,7 +34,6 @@ from msprobe.jobs.compare_options import CompareOptions, check_options
 from msprobe.jobs.compare_rank import compare_rank
 from msprobe.jobs.executors.select import find_executor
 from msprobe.jobs.row_observer import log_items
-from msprobe.report.html.page import write_page
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 
 if TYPE_CHECKING:
@@ -356,6 +355,8 @@ def _write_reports(result: CompareResult, options: CompareOptions) -> None:
 
                 write_junit(Path(file), result.summary, result.outcomes)
             else:
+                from msprobe.report.html.page import write_page
+
                 write_page(Path(file), result.summary, result.outcomes)
         except OSError as error:
             reason = f"the report cannot be written to {file} ({error.strerror or error}); choose another file"

@@ -23,10 +23,10 @@ from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import can_fork
+from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
-from msprobe.core.store.reader import Place, paused_gc
+from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format

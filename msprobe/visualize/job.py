@@ -22,10 +22,10 @@ from msprobe.compare.inputs.locations import local, opened
 from msprobe.compare.parallel.layout import Layout
 from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import cpu_count, is_url
+from msprobe.core.host import cpu_count, is_url, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
-from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.visualize.database.database import GOLDEN, TARGET, Database, TextsOf

@@ -19,20 +19,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from msprobe.analyze.causes.product_precision import rounded_products
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.parameter_updates import (
-    NO_UPDATES,
-    Parameter,
-    ParameterUpdates,
-    Sums,
-    sums_of,
-    updates_of,
-)
 from msprobe.compare.records.call_source import CallSource, PairSource, call_source
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
@@ -50,6 +42,9 @@ from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
+
+if TYPE_CHECKING:
+    from msprobe.compare.differences.parameter_updates import Parameter, ParameterUpdates, Sums
 
 _CLIPS = (CLIPPING, OPTIMIZER)
 _SAME = 1e-9
@@ -228,11 +223,15 @@ def _last_call(calls: Sequence[tuple[str, Stack]], name: str) -> Stack:
 
 def _earlier(comparison: Comparison) -> ParameterUpdates:
     """Return what the steps before showed."""
+    from msprobe.compare.differences.parameter_updates import NO_UPDATES  # loaded for several steps only
+
     return comparison.earlier or NO_UPDATES
 
 
 def _own(comparison: Comparison) -> ParameterUpdates:
     """Return what the step itself shows."""
+    from msprobe.compare.differences.parameter_updates import updates_of  # loaded for several steps only
+
     return updates_of(comparison.table, comparison.measured.role, comparison.target, comparison.golden)
 
 
@@ -401,6 +400,8 @@ def _sums_of_both(comparison: Comparison, row: int) -> tuple[Sums, Sums] | None:
     target, golden = comparison.table.target[row], comparison.table.golden[row]
     if target is None or golden is None or not is_tensor(target.raw) or comparison.judged.times[row] <= 1.0:
         return None
+    from msprobe.compare.differences.parameter_updates import sums_of  # loaded where an optimizer was recorded only
+
     ours, theirs = sums_of(target.raw), sums_of(golden.raw)
     return None if ours is None or theirs is None else (ours, theirs)
 

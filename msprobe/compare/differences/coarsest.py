@@ -8,7 +8,6 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +77,10 @@ def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floa
     return result
 
 
-def raise_where_rounded(coarsest: Floats, table: LeafTable, names: Container[str]) -> None:
+def raise_where_rounded(coarsest: Floats, table: LeafTable, names: frozenset[str]) -> None:
     """Raise the round-off of calls that round to a few bits inside to that of bfloat16: what differs in its last digit
     is rounded the other way in single elements alone, so that the step of a format of eight bits would hide faults."""
-    for number, pair in enumerate(table.entries):
+    for number, pair in enumerate(table.entries if names else ()):
         if pair.target in names and pair.golden in names:
             coarsest[number] = max(coarsest[number], unit_roundoff("torch.bfloat16"))
 

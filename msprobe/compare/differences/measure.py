@@ -258,8 +258,12 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
             pending.append((number, (key.stem, "forward", key.call)))
         elif key.phase == "parameters_grad":
             pending.append((number, (key.stem, "backward", key.call or 0)))
-    for number, (stem, phase, call) in pending:
-        calls = (call, (call or 0) - 1) if phase == "backward" else (call,)
-        sources = (numbers.get((stem, name, one)) for one in calls for name in (phase, "forward"))
-        depends[number] = next((source for source in sources if source is not None), -1)
+    for number, wanted in pending:
+        source = numbers.get(wanted)
+        if source is None:
+            stem, phase, call = wanted
+            calls = (call, (call or 0) - 1) if phase == "backward" else (call,)
+            sources = (numbers.get((stem, name, one)) for one in calls for name in (phase, "forward"))
+            source = next((source for source in sources if source is not None), -1)
+        depends[number] = source
     return depends

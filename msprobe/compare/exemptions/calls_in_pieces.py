@@ -266,7 +266,7 @@ def _joined(table: LeafTable, group: _Group, row: int) -> tuple[_Raw, _Raw] | No
         return _COPIES
     if sum(sizes[0]) != sum(sizes[1]) or not sum(sizes[0]) or len({str(raw["dtype"]) for raw in pieces[0]}) > 1:
         return None
-    from msprobe.compare.parallel.by_name.tensor_parallel import joined_record  # loaded where there are pieces
+    from msprobe.compare.parallel.by_name.joined_record import joined_record  # loaded where there are pieces
 
     alone = next((side[0] for side in pieces if len(side) == 1), None)
     shape = [sum(sizes[0])] if alone is None else alone["shape"]

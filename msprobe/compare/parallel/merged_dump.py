@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from msprobe.core.store.reader import Dump
 
@@ -36,9 +37,15 @@ class MergedDump(Dump):
             other entries.
     """
 
+    merged: ClassVar[bool] = True
     suspect: Callable[[str], Suspect | None] = _nothing
     update: Callable[[str], Suspect | None] = _nothing
     rounded: frozenset[str] = frozenset()
+
+
+def rounded_calls(dump: Dump) -> frozenset[str]:
+    """Return the calls of modules that round on both sides alike what they multiply; none in other dumps."""
+    return dump.rounded if isinstance(dump, MergedDump) else frozenset()
 
 
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:

@@ -113,19 +113,24 @@ def _gradients(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall])
     changes = _changes({name: raw for name, raw in parameters.items() if not _is_zero(raw)}, calls)
     ends = sorted({change.last for change in changes.values()})
     begin = {end: before + 1 for end, before in zip(ends, [-1, *ends], strict=False)}
+    by_lane = {end: _by_lane(calls[start : end + 1]) for end, start in begin.items()}
     for parameter, (lane, last) in changes.items():
-        if lane is None and str(parameters[parameter]["shape"]) in zeros:
+        shape = parameters[parameter]["shape"]
+        if lane is None and str(shape) in zeros:
             continue
-        own = [
-            argument
-            for call in calls[begin[last] : last + 1]
-            for argument in (*call.given, *call.returned)
-            if argument.lane == lane and argument.raw["shape"] == parameters[parameter]["shape"]
-        ]
+        own = [argument for argument in by_lane[last][lane] if argument.raw["shape"] == shape]
         written = {_fingerprint(argument.raw) for argument in own if argument.written}
         read = next((argument.raw for argument in own if _fingerprint(argument.raw) not in written), None)
         if read is not None:
             yield parameter, read
+
+
+def _by_lane(calls: Sequence[_OptimizerCall]) -> Mapping[int | None, list[_Argument]]:
+    """Return what calls get and return, by the place in lists of tensors."""
+    found: dict[int | None, list[_Argument]] = {}
+    for argument in (argument for call in calls for argument in (*call.given, *call.returned)):
+        found.setdefault(argument.lane, []).append(argument)
+    return found
 
 
 def _is_zero(raw: Raw) -> bool:

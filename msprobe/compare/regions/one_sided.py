@@ -56,7 +56,7 @@ from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
-from msprobe.numerics.verdict import Ints, Judged, Level, Measured, RowKind
+from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
 _STRUCTURE = "structure"
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
@@ -104,15 +104,10 @@ class OneSidedCalls:
         The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
         ``HarmlessDifferences``.
         """
-        if self.dumps.policy is Policy.REFERENCE:
-            return self.table
-        excused = self._rules.apply(measured, judged, again)
-        for rows in map(self.table.rows_of, excused.entries):
-            judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        if self.dumps.policy is Policy.REFERENCE or not self.alone:
+            return self._rules.judged(measured, judged, again)
+        excused = self._rules.lower_levels(measured, judged, again)
         masks = excused.differences.masks
-        if not self.alone:
-            changed = excused.entries or masks
-            return replace(self.table, harmless=excused.entries, masks=masks) if changed else self.table
         consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
         origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)

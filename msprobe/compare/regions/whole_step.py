@@ -112,8 +112,8 @@ class WholeStep:
     def _gradients(self) -> dict[_Parameter, tuple[list[int], list[int]]]:
         """By parameter the rows of its gradients, by side."""
         found: dict[_Parameter, tuple[list[int], list[int]]] = {}
-        keys = enumerate(self._table.keys)
-        entries = [number for number, key in keys if key.phase == Phase.PARAMETERS_GRAD.value]
+        phase = Phase.PARAMETERS_GRAD.value
+        entries = [number for number, key in enumerate(self._table.keys) if key.phase == phase]
         for number, row in ((entry, row) for entry in entries for row in self._table.rows_of(entry)):
             leaves = self._table.target[row], self._table.golden[row]
             suffix = next((leaf.suffix for leaf in leaves if leaf is not None), "")
@@ -182,7 +182,8 @@ class WholeStep:
 
     @cached_property
     def _around(self) -> frozenset[str]:
-        return frozenset(key.parent for key in self._table.keys if key.phase == Phase.FORWARD.value)
+        forward = Phase.FORWARD.value
+        return frozenset(key.parent for key in self._table.keys if key.phase == forward)
 
     def _scalars(self, number: int, side: int, slot: str) -> Iterator[_Raw]:
         leaves = (self._table.target, self._table.golden)[side]

@@ -9,21 +9,24 @@ out to be a difference must not be excused as something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
+from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
 
 _TO_OTHERS = frozenset(f"Distributed.{function}" for function in ("send", "isend", "reduce", "gather"))
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutConsequence:
+class WithoutConsequence(NamedTuple):
     """What differs without consequence, by the rule that says so.
 
     Attributes:
@@ -44,8 +47,7 @@ class WithoutConsequence:
         return next((number for number in self.differences.differing if number not in self.entries), -1)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsequenceRules:
+class ConsequenceRules(NamedTuple):
     """Finds what differs without consequence.
 
     Attributes:
@@ -58,7 +60,7 @@ class ConsequenceRules:
 
     table: LeafTable
     dumps: ComparedDumps
-    alone: Set[int]
+    alone: Set[int] = frozenset()
     contradictions: Sequence[int] = ()
 
     def apply(
@@ -73,6 +75,26 @@ class ConsequenceRules:
         if layouts and result.first_other >= 0 and restore_origins(self.table, judged, result.first_other):
             return self.of(measured, judged, again)
         return result
+
+    def judged(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
+    ) -> LeafTable:
+        """Return the table of two dumps that make the same calls, with what differs without consequence; it becomes a
+        warning in ``judged``. ``again`` as in ``HarmlessDifferences``."""
+        if self.dumps.policy is Policy.REFERENCE:
+            return self.table
+        excused = self.lower_levels(measured, judged, again)
+        masks = excused.differences.masks
+        return replace(self.table, harmless=excused.entries, masks=masks) if excused.entries or masks else self.table
+
+    def lower_levels(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
+    ) -> WithoutConsequence:
+        """Return what ``apply`` returns, and make warnings of it in ``judged``."""
+        excused = self.apply(measured, judged, again)
+        for rows in map(self.table.rows_of, excused.entries):
+            judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        return excused
 
     def of(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None

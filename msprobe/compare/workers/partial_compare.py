@@ -18,7 +18,7 @@ from typing import Any, cast, overload
 import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
-from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as, one_sided_calls
+from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -236,7 +236,9 @@ def joined(
         judged = judged_as(own.summary.mode, measured, history)
         dumps = ComparedDumps(target, golden, own.summary.mode, policy)
         if has_differences(judged):
-            table = one_sided_calls(table, dumps).judged(measured, judged)
+            from msprobe.compare.regions.without_consequence import ConsequenceRules  # where runs differ
+
+            table = ConsequenceRules(table, dumps).judged(measured, judged)
     if not history.last_step:
         history.cancelled_gradients.add_updates(table, target, golden)
     trim_memory()

@@ -171,7 +171,9 @@ def _walk_both(result: tuple[list[Leaf], list[Leaf]], path: str, slot: str, node
         return False
     lefts, rights = result
     for child_path, (one, other) in zip(paths, children, strict=True):
-        if (one is None and other is None) or (is_value(one) and is_value(other)):
+        # ``is_value`` of both; two calls for each leaf would take as long as the rest of the walk.
+        values = type(one) is type(other) is dict and type(one.get("type")) is type(other.get("type")) is str
+        if values or (one is None and other is None):
             lefts.append(_leaf((child_path, slot, one)))
             rights.append(_leaf((child_path, slot, other)))
         elif depth == _DEEPEST_OF_BOTH or not _walk_both(result, child_path, slot, (one, other), depth + 1):
