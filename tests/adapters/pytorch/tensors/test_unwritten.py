@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import msprobe
-from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, device_sample, is_same_sample
+from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, device_sample, is_same_sample
 from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 
@@ -256,7 +256,7 @@ def test_what_is_written_is_recorded(tmp_path: Path, write: Callable[[torch.Tens
 
 
 def test_memory_that_is_used_again_is_not_taken_for_the_former() -> None:
-    memory = UnwrittenMemory()
+    memory = TorchUnwrittenMemory()
     for _ in range(600):
         memory.add(torch.empty(16))
         assert not memory.holds(torch.zeros(16))
