@@ -49,6 +49,10 @@ class Elements(Protocol):
         """Return whether every element of ``tensor`` is written."""
         ...
 
+    def copy(self) -> Elements:
+        """Return the same of a copy of the memory."""
+        ...
+
 
 class UnwrittenMemory(ABC):
     """The memory that the program has got and not written; it holds nothing alive.
@@ -128,6 +132,15 @@ class UnwrittenMemory(ABC):
         except RuntimeError:  # a tensor of functorch, of a mode without memory, or of a device that cannot be asked
             return
 
+    def add_copy(self, memory: _Memory, tensor: Any) -> None:
+        """Know ``tensor``, whose memory is a copy of ``memory``, as that is known."""
+        try:
+            if self.is_plain(tensor) and memory.is_as_large(tensor):
+                copy = memory.copy_at(tensor)
+                self.known[copy.base] = copy
+        except RuntimeError:
+            return
+
     def forget(self, tensors: Iterable[Any]) -> None:
         """Know nothing of the memory of ``tensors`` any more: something writes it that nothing counts."""
         for tensor in tensors if self.known else ():
@@ -137,7 +150,7 @@ class UnwrittenMemory(ABC):
 
     def holds(self, tensor: Any) -> bool:
         """Return whether there is memory of ``tensor`` that nobody has written."""
-        memory = self._memory(tensor)
+        memory = self.memory_of(tensor)
         return memory is not None and not memory.covers(tensor)
 
     def begin_write(self, api: str, tensor: Any) -> _Memory | None:
@@ -150,7 +163,7 @@ class UnwrittenMemory(ABC):
         try:
             if writes_all(api) and self.elements(tensor) * self.element_size(tensor) >= self.size(tensor):
                 return None
-            return self._memory(tensor)
+            return self.memory_of(tensor)
         except RuntimeError:
             return None
 
@@ -167,13 +180,7 @@ class UnwrittenMemory(ABC):
         except RuntimeError:
             return
 
-    def _purge(self) -> None:
-        """Drop memory that is free again, where much is known."""
-        if len(self.known) >= _PURGE:
-            for base in [base for base, memory in self.known.items() if memory.lifetime.expired()]:
-                del self.known[base]
-
-    def _memory(self, tensor: Any) -> _Memory | None:
+    def memory_of(self, tensor: Any) -> _Memory | None:
         """Return the memory of ``tensor`` if it is known, and forget it if it was written in an unknown way."""
         if not self.known or not self.is_plain(tensor):
             return None
@@ -188,6 +195,12 @@ class UnwrittenMemory(ABC):
             return None
         self.known.pop(base, None)
         return None
+
+    def _purge(self) -> None:
+        """Drop memory that is free again, where much is known."""
+        if len(self.known) >= _PURGE:
+            for base in [base for base, memory in self.known.items() if memory.lifetime.expired()]:
+                del self.known[base]
 
 
 class _Memory:
@@ -219,6 +232,12 @@ class _Memory:
         """Lie at ``base`` from now on, where ``tensor`` lies: some writes go to a copy that replaces the memory."""
         if base != self.base:
             self.base, self.lifetime = base, self._framework.lifetime(tensor)
+
+    def copy_at(self, tensor: Any) -> _Memory:
+        """Return what is known of ``tensor``, a copy of this memory."""
+        copy = _Memory(self._framework, tensor, self._size)
+        copy._written = None if self._written is None else self._written.copy()
+        return copy
 
     def covers(self, tensor: Any) -> bool:
         """Return whether all elements of ``tensor`` are written."""
@@ -300,6 +319,35 @@ def observe_writer(
 
     copy_signature(written, original)
     return written
+
+
+def observe_copier(
+    original: Callable[..., Any], unwritten: UnwrittenMemory, unseen: Surroundings, unrecorded: Surroundings
+) -> Callable[..., Any]:
+    """Return ``original``, which returns a copy of the memory of its first argument, so that the copy is known too.
+
+    Args:
+        original: the function that copies.
+        unwritten: knows the memory.
+        unseen: the surroundings in which the memory is looked at.
+        unrecorded: those in which known memory is copied, as operators inside would be recorded with its content.
+    """
+
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        if not args or not unwritten.known:
+            return original(*args, **kwargs)
+        with unseen():
+            memory = unwritten.memory_of(args[0])
+        if memory is None:
+            return original(*args, **kwargs)
+        with unrecorded():
+            result = original(*args, **kwargs)
+        with unseen():
+            unwritten.add_copy(memory, result)
+        return result
+
+    copy_signature(copied, original)
+    return copied
 
 
 def observe_change(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import mindspore
@@ -32,6 +33,12 @@ class WrittenElements:
         """Return whether every element of ``tensor`` is written."""
         flags = self._flags_of(tensor)
         return flags is not None and bool(flags.all())
+
+    def copy(self) -> WrittenElements:
+        """Return the same of a copy of the memory."""
+        other = copy(self)
+        other._flags = self._flags.copy()
+        return other
 
     def _flags_of(self, tensor: Any) -> Any:
         """Return the flags of the elements of ``tensor``; None where its elements are larger or smaller."""

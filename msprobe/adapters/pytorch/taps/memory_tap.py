@@ -13,12 +13,12 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
 from msprobe.adapters.pytorch.taps.distribution import below_distribution
-from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS
+from msprobe.adapters.pytorch.tensors.unwritten import COPIERS, GROWING, MAKERS
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.partial_writes import WRITERS
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.unwritten import UnwrittenMemory, observe_maker, observe_writer
+from msprobe.core.capture.unwritten import UnwrittenMemory, observe_copier, observe_maker, observe_writer
 from msprobe.core.capture.wrap import copy_signature, mark_calling
 
 
@@ -42,6 +42,9 @@ class TorchMemoryTap:
             for name in names:
                 if hasattr(owner, name):
                     plan_wrapper(self._patches, owner, name, self._observed)
+        for owner, names in COPIERS.items():
+            for name in names:
+                plan_wrapper(self._patches, owner, name, self._copying)
         for name in sorted(WRITERS.keys() - set(recorded)):
             plan_wrapper(self._patches, torch.Tensor, name, functools.partial(self._writing, name))
 
@@ -63,6 +66,11 @@ class TorchMemoryTap:
 
     def _writing(self, api: str, original: Callable[..., Any]) -> Callable[..., Any]:
         return self._noticing(original, observe_writer(original, api, self._unwritten, unseen(self._thread)))
+
+    def _copying(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        return self._noticing(
+            original, observe_copier(original, self._unwritten, unseen(self._thread), self._thread.quiet)
+        )
 
     def _noticing(self, original: Callable[..., Any], observed: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that runs ``observed`` where the program itself calls ``original``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -42,6 +43,13 @@ class WrittenElements:
         with torch.no_grad(), torch._C._DisableTorchDispatch():
             flags = self._flags_of(tensor)
             return flags is not None and bool(flags.all())
+
+    def copy(self) -> WrittenElements:
+        """Return the same of a copy of the memory."""
+        other = copy(self)
+        with torch.no_grad(), torch._C._DisableTorchDispatch():
+            other._flags = self._flags.clone()
+        return other
 
     def _flags_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Return the flags of the elements of ``tensor``; None where its elements are larger or smaller."""

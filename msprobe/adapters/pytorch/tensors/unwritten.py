@@ -24,6 +24,11 @@ MAKERS: Mapping[Any, tuple[str, ...]] = {
 """The functions that return memory which nobody has written, by owner; ``new`` does where it is given sizes alone."""
 GROWING = frozenset({"resize_", "resize_as_"})
 """Functions whose result is such memory where the tensor had none before."""
+COPIERS: Mapping[Any, tuple[str, ...]] = {
+    torch.Tensor: ("__deepcopy__", "share_memory_"),
+    torch.nn.Parameter: ("__deepcopy__",),
+}
+"""Functions that copy memory as it is, or move it, by owner; they are not recorded."""
 
 _OPTIONAL = frozenset({
     "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "sspaddmm",
@@ -78,16 +83,22 @@ class TorchUnwrittenMemory(UnwrittenMemory):
 
 
 class _StorageLifetime:
-    """Knows how long a storage is in use."""
+    """Knows how long the memory of a storage is in use."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._storage = StorageWeakRef(storage(tensor))
+        self._address = storage(tensor).data_ptr()
 
     def expired(self) -> bool:
         return bool(self._storage.expired())
 
     def is_that_of(self, tensor: torch.Tensor) -> bool:
-        return bool(self._storage.cdata == storage(tensor)._cdata and not self._storage.expired())
+        if self._storage.expired():
+            return False
+        if self._storage.cdata == storage(tensor)._cdata:
+            return True
+        made = torch.UntypedStorage._new_with_weak_ptr(self._storage.cdata)  # ``tensor`` is another one of this memory,
+        return made is not None and made.data_ptr() == self._address  # as of ``from_numpy``
 
 
 def device_sample(tensor: torch.Tensor, size: int) -> torch.Tensor:
