@@ -46,10 +46,10 @@ OTHER_DTYPES = {
         "gpt_neox": ("softplus-for-logsigmoid", "reference-first", "checkpointing"),
         "bart": ("positions-by-functional", "no-dropout-call"),
         "vit_mae": ("kept-by-index", "mask-by-rank"),
-        "nerf": ("pixel-by-einsum", "rays-in-halves", "free-by-sum-of-logs"),
+        "nerf": ("rays-in-halves", "free-by-sum-of-logs"),
         "detector": ("enlarged-by-view", "focal-by-logsigmoid"),
         "ctc": ("not-packed", "mean-by-hand"),
-        "dlrm": ("pairs-one-by-one", "weighed-by-softplus"),
+        "dlrm": ("weighed-by-softplus",),
         "retention": ("step-by-step", "own-swish"),
     },
 }

@@ -97,6 +97,7 @@ NERF = [
         OUTSIDE,
         Edit("torch.full_like(depth[:, :1], 2.0)", "torch.full_like(depth[:, :1], 0.5)"),
         at="gap = torch.cat((depth[:, 1:]",
+        near="alpha = 1 - torch.exp(",
     ),
     fault(
         "nerf/chance-too-even",
@@ -164,7 +165,7 @@ DETECTOR = [
         OUTSIDE,
         Edit("torch.stack((x, y), dim=-1)", "torch.stack((y, x), dim=-1)", TASK),
         at="found.append(torch.stack((y, x)",
-        near=("return torch.cat(found)", "sides = torch.cat("),
+        near=("return torch.cat(found)", "sides = torch.cat(", "(places[None, :, None] - boxes"),
     ),
 ]
 VQVAE = [

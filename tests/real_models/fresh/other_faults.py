@@ -185,6 +185,7 @@ MIXER = [
             TRAIN,
         ),
         at=("momentum.mul_(slow)", "update = (fast * momentum"),
+        healthy_at="momentum.mul_(slow)",
     ),
     fault(
         "mixer/betas-exchanged",
@@ -223,7 +224,7 @@ MIXER = [
         ("", "layers.0", "layers.0.norm1"),
         Edit("self.embed(image).flatten(2)", "self.embed(image).transpose(2, 3).flatten(2)"),
         at="x = self.embed(image)",
-        near="x = x + self.over_patches(",
+        near=("x = x + self.over_patches(", "x = layer(x)"),
     ),
     fault(
         "mixer/other-gelu",
@@ -235,6 +236,6 @@ MIXER = [
         "mixer/weight-decay",
         OPTIMIZER,
         Edit("weight_decay=0.1", "weight_decay=0.01", TRAIN),
-        at='p.mul_(1 - group["lr"]',
+        at=('p.mul_(1 - group["lr"]', STEP),
     ),
 ]

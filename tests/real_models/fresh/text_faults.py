@@ -145,6 +145,10 @@ BART = [
             "        hidden_states = residual + self.final_layer_norm(hidden_states)  # <- here\n",
             after="class BartEncoderLayer(",
         ),
+        healthy_at=(
+            "self.fc2(hidden_states) >> hidden_states = residual + hidden_states",
+            "self.fc2(hidden_states) >> hidden_states = self.final_layer_norm(hidden_states)",
+        ),
     ),
     fault(
         "bart/norm-of-other-attention",
