@@ -119,15 +119,17 @@ def _inside(side: Calls, modules: Iterable[int]) -> dict[int, list[int]]:
     """Return by module call the forward calls in it, in their order."""
     positions = {side.keys[position].name: position for position in modules}
     found: dict[int, list[int]] = {position: [] for position in positions.values()}
-    for position, key in enumerate(side.keys):
-        if key.phase == Phase.FORWARD.value and not key.recompute:
-            for name in parents_of(side.dump.construct, key.name):
-                if name in positions:
-                    found[positions[name]].append(position)
+    calls = ((number, key) for number, key in enumerate(side.keys) if key.phase == Phase.FORWARD.value)
+    for number, key in calls:
+        around = [] if key.recompute else parents_of(side.dump.construct, key.name)
+        for name in positions.keys() & {*around}:
+            found[positions[name]].append(number)
     return found
 
 
-def _functions(partner: Mapping[int, int], settled: set[int], target: Calls, golden: Calls) -> Iterator[tuple[int, int]]:
+def _functions(
+    partner: Mapping[int, int], settled: set[int], target: Calls, golden: Calls
+) -> Iterator[tuple[int, int]]:
     """Yield the pairs of function calls by the text of source that makes them, and by their inputs."""
     groups: dict[_Call, Pairs] = {}
     for i, j in sorted(partner.items()):
