@@ -14,13 +14,13 @@ from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 from tests.fresh_debugger import forget  # noqa: E402
 
 pytestmark = pytest.mark.torch
-WORDS = torch.arange(24).view(4, 6) % 11
+WORDS = torch.arange(960).view(40, 24) % 11
 
 
 def record(folder: Path, *, halves: bool, factor: float = 1.0) -> Path:
     forget()
     torch.manual_seed(0)
-    model = torch.nn.Embedding(11, 8).bfloat16()
+    model = torch.nn.Embedding(11, 33).bfloat16()
     if factor != 1.0:
         model.register_forward_hook(lambda module, given, result: result * factor)
     debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
