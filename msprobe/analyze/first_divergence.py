@@ -26,7 +26,15 @@ from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
+from msprobe.compare.regions.cut_gradients import (
+    call_that_keeps,
+    cutting_call,
+    loses_gradient,
+    only_use,
+    side_of_cut,
+    side_without_gradient,
+    where_gradient_ends,
+)
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
@@ -106,6 +114,7 @@ class _DivergenceSearch(ComparedEntries):
             self._own_argument,
             self._unused,
             self._exchanged,
+            self._cut_term,
             self._unexplained_input,
         )
         for explain in explanations:
@@ -183,13 +192,32 @@ class _DivergenceSearch(ComparedEntries):
         side = side_without_gradient(self.table, self.comparison.judged, entry, rows)
         if not side:
             return None
-        call = cutting_call(self.table, self.comparison.measured.role, self.comparison.target.construct, entry)
+        return self._cut_before(entry, rows[0])
+
+    def _cut_term(self, entry: int) -> FirstDivergence | None:
+        """Describe a wrong gradient by the call where one of its terms is cut off on one side."""
+        rows, end = self.tensor_inputs(entry), len(self.table.entries)
+        if not rows or self.table.keys[entry].phase != "backward":
+            return None
+        # A backward pass through gradients changes what an earlier one has recorded of the same calls.
+        call = cutting_call(self.table, self.comparison.measured.role, self.comparison.target.construct, end)
+        lost = call is not None and loses_gradient(self.table, self.comparison.judged, call)
+        return self._cut_before(entry, rows[0], end) if lost else None
+
+    def _cut_before(self, entry: int, row: int, end: int | None = None) -> FirstDivergence | None:
+        """Describe a gradient, of which a row differs, by the forward call before it, or before ``end``, that cuts it
+        off on one side."""
+        role = self.comparison.measured.role
+        call = cutting_call(self.table, role, self.comparison.target.construct, entry if end is None else end)
         if call is None:
             return None
-        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the {side}"
-        around = next(self.ancestors(call), None)
-        description = self.result(entry, rows[0], around and module_text(around), note)
-        set_place(description, self.source(call))
+        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the "
+        note, keeps = note + side_of_cut(self.table, role, call), call_that_keeps(self.table, role, call)
+        around = next(self.ancestors(call if keeps is None else keeps), None)
+        if keeps is not None:
+            note += f"; {self.table.entries[keeps].sided} returns it with one"
+        description = self.result(entry, row, around and module_text(around), note)
+        set_place(description, self.source(call if keeps is None else keeps))
         return description
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:

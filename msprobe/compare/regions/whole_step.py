@@ -34,6 +34,7 @@ _EQUAL = 2e-5
 _ROUNDINGS = 4.0
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to the difference inside."""
+_ARGUMENTS = RowKind.ARGUMENT, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 _FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 _Raw = Mapping[str, Any]
 _Parameter = tuple[str, str]
@@ -86,7 +87,7 @@ class WholeStep:
         if self._role[row] == Role.RESULT:
             return self._has_gradient(entry) and bool(tensors) and all(raw.get("requires_grad") for raw in tensors)
         if not tensors:
-            return self._kind[row] == RowKind.ARGUMENT and self._has_gradient(entry)
+            return self._kind[row] in _ARGUMENTS and self._has_gradient(entry)
         return self._kind[row] in _FORMS or all(raw.get("requires_grad") for raw in tensors)
 
     def _has_gradient(self, entry: int) -> bool:
