@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import ComparedEntries, add_figures
+from msprobe.analyze.compared_entries import UNEXPLAINED, ComparedEntries, add_figures
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
@@ -34,7 +34,6 @@ from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.numerics.verdict import Role, RowKind
 
-UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
 class Divergence(NamedTuple):
@@ -205,7 +204,7 @@ class _DivergenceSearch(ComparedEntries):
             return None
         leaf = self.table.target[found.row] or self.table.golden[found.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        text = f"{found.text}; then {slot}{self.name(entry)}: {self.reason(found.row)}"
+        text = f"{found.text}; then {slot}{self.table.entries[entry].sided}: {self.reason(found.row)}"
         description = self.build(found.entry, None, "value", text, self.module(found.entry))
         add_figures(description, self.comparison, found.row)
         return description
@@ -329,7 +328,7 @@ class _DivergenceSearch(ComparedEntries):
             return self.build(origin.entry, None, "order", moved.text, self.module(origin.entry), moved.pair)
         leaf = self.table.target[origin.row] or self.table.golden[origin.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        shown = f"{slot}{self.name(origin.boundary)}: {self.reason(origin.row)}"
+        shown = f"{slot}{self.table.entries[origin.boundary].sided}: {self.reason(origin.row)}"
         names = [None if entry is None else self.name(entry) for entry in (origin.target, origin.golden)]
         target, golden = names
         if target is not None and golden is not None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from msprobe.analyze.causes.product_precision import rounded_products
+from msprobe.analyze.compared_entries import UNEXPLAINED
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import (
     NO_UPDATES,
@@ -99,7 +100,8 @@ def explain_by_causes(
     cause = _cause(comparison, entry, later_step)
     if cause is not None:
         description.module = OPTIMIZER
-        description.reason = f"{cause.text}; {description.reason}"
+        # The cause is what makes the input differ.
+        description.reason = f"{cause.text}; {description.reason.removesuffix(f'; {UNEXPLAINED}')}"
         return _source(cause.stacks)
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
         target, golden = _last_steps(*_earlier(comparison).optimizers)
@@ -265,10 +267,13 @@ def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
 
 def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
     """Return in words what a setting is on both sides."""
-    kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
-    place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
+    kinds = ours.kind or theirs.kind or "the optimizer"
     words = "the learning rate" if name == "lr" else f"the setting {name}"
-    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
+    group = f", group {ours.group}" if ours.group else ""
+    left, right = ours.settings[name], theirs.settings[name]
+    if ours.kind and theirs.kind and ours.kind != theirs.kind:
+        return f"{words} is {left} in the target ({ours.kind}{group}), {right} in the golden run ({theirs.kind}{group})"
+    return f"{words} of {kinds}{group} is {left} in the target, {right} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
