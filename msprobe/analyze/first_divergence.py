@@ -8,6 +8,7 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
@@ -86,7 +87,29 @@ class _DivergenceSearch(ComparedEntries):
         entry, origin = int(diverging[0]), self.table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
+        else:
+            entry = self._wrong_parameter(diverging.tolist()) or entry
         return Divergence(entry, self._describe(entry))
+
+    def _wrong_parameter(self, diverging: Sequence[int]) -> int | None:
+        """Return the module with the first wrong parameter of the first step, where the calls before it differ in
+        nothing but shapes; None where there is none.
+
+        Another choice of rows (experts that compute all tokens, or only theirs) says nothing about values, and no call
+        makes the parameters that a run begins with.
+        """
+        if self._later_step or not self._differs_in_shape(diverging[0]):
+            return None
+        first = next((entry for entry in diverging if not self._differs_in_shape(entry)), None)
+        numbers = {} if first is None else self.entry_by_name(first)
+        around = [] if first is None else [first, *(numbers[name] for name in self.ancestors(first) if name in numbers)]
+        wrong = (number for number in around if self.differing_rows(number, Role.PARAMETER))
+        return next(wrong, None)
+
+    def _differs_in_shape(self, entry: int) -> bool:
+        """Return whether nothing but shapes of tensors differs in an entry of both sides."""
+        kinds = self.comparison.judged.kind
+        return all(kinds[row] == RowKind.SHAPE for row in self.differing_rows(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
         if self.table.origin is not None and self.table.origin.entry == entry:

@@ -1,11 +1,10 @@
-"""The option that compares what a plain comparison calls different: another batch throughout, or rounding.
+"""The option that compares what a plain comparison calls different throughout: another batch.
 
 ``advice`` returns sentences that stand beside the verdict ``diverged``. They name the option with the values to give.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -15,13 +14,11 @@ from msprobe.compare.inputs.slices import AxisSlice, TensorSlices
 from msprobe.compare.records.leaves import is_shape
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
-from msprobe.numerics.verdict import Role, RowKind
+from msprobe.numerics.verdict import RowKind
 
 _THROUGHOUT = 0.8
 _MOST_PAIRS = 0.5  # of all pairs: the weights that functions are given have one shape
 _MOST_LENGTHS = 4
-_HALF_OF_THE_DIGITS = 4.0  # times the square root of the unit round-off
-_MOST_ROUNDING = 0.05
 Lengths = tuple[int, int]
 
 
@@ -30,33 +27,7 @@ def advice(comparison: Comparison) -> list[str]:
     kinds, table = comparison.judged.kind, comparison.table
     if (kinds == RowKind.SHAPE).any() and table.partial is None:
         return _about_slices(comparison)
-    return _about_rounding(comparison)
-
-
-def _about_rounding(comparison: Comparison) -> list[str]:
-    """Return the sentence about a first difference that is small enough to be rounding which a formula magnifies.
-
-    A difference of nearly equal numbers (``E[x^2] - E[x]^2``) may lose half of the digits, and no formula of a
-    tolerance knows which calls do. What rounding does in a program is measured by running it again.
-    """
-    judged, measured = comparison.judged, comparison.measured
-    diverging = comparison.row_levels.diverging.nonzero()[0]
-    if judged.by_reruns.size or not diverging.size or comparison.mode is Mode.CHECKSUM:
-        return []
-    entry, origin = int(diverging[0]), comparison.table.origin
-    if origin is not None and entry in (origin.entry, origin.boundary):
-        rows = [origin.row]
-    else:
-        rows = [row for row in comparison.table.rows_of(entry) if judged.kind[row] > RowKind.UNCHECKED]
-    apart = float(measured.worst[rows].max(initial=0.0))
-    roundoff = float(measured.passed[rows].max(initial=0.0))
-    soft = all(judged.kind[row] == RowKind.VALUE and measured.role[row] != Role.PARAMETER for row in rows)
-    if not soft or not 0.0 < apart <= min(_HALF_OF_THE_DIGITS * math.sqrt(roundoff), _MOST_ROUNDING):
-        return []
-    return [
-        f"the first difference is small ({apart:.2g} of the scale): rounding that a formula magnifies may look like "
-        "this; msprobe noise --perturb measures what rounding does in this program, and compare --noise judges by it"
-    ]
+    return []
 
 
 def _pairs(table: LeafTable) -> Iterator[tuple[Leaf, Leaf]]:

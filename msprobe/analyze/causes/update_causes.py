@@ -10,7 +10,8 @@
 - updates of all parameters that are one multiple of those of the golden run, which is another learning rate;
 - gradients that were not set to zero: those of one run are the sums of several steps;
 - gradients that one run adds to those it has, where the other one has cleared them;
-- gradients that were cleared before the optimizer got them.
+- gradients that were cleared before the optimizer got them;
+- a difference that is small enough to be rounding (``magnified_rounding``).
 
 The place of such a cause is the line that calls ``step``, ``backward`` or ``zero_grad``.
 """
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from msprobe.analyze.causes.magnified_rounding import magnified_rounding
 from msprobe.analyze.causes.product_precision import rounded_products
 from msprobe.analyze.compared_entries import UNEXPLAINED
 from msprobe.compare.comparison import Comparison
@@ -103,6 +105,8 @@ def explain_by_causes(
         # The cause is what makes the input differ.
         description.reason = f"{cause.text}; {description.reason.removesuffix(f'; {UNEXPLAINED}')}"
         return _source(cause.stacks)
+    if magnified := magnified_rounding(comparison, entry):
+        description.reason = f"{description.reason}; {magnified}"
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
         target, golden = _last_steps(*_earlier(comparison).optimizers)
         return _source((update_statement(target, comparison.target), update_statement(golden, comparison.golden)))
