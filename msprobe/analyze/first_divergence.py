@@ -36,7 +36,6 @@ from msprobe.compare.table.table import Origin
 from msprobe.numerics.verdict import Role, RowKind
 
 
-
 class Divergence(NamedTuple):
     """The first divergence of one pair of dumps.
 

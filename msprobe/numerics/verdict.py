@@ -5,8 +5,7 @@ before it differs. It is a warning when the inputs of the call differ already. A
 gradient without a backward call) is judged like an input.
 
 A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times the difference of its
-inputs. An input may differ by the tolerance plus ``CARRIED`` times the noise of earlier calls, and by ``AMPLIFICATION`` times the difference of what
-entered a region of calls of one side that made it. Statistics contain the
+inputs. An input may differ by the tolerance plus ``CARRIED`` times the noise of earlier calls. Statistics contain the
 largest element, mean and norm of the inputs; the difference of single elements that follows from mean and norm
 (``of_single_elements``) is allowed in the elements of the result as well. NaN or Inf on one side, a different shape,
 dtype or argument, and a missing value are never within a tolerance.
@@ -79,8 +78,6 @@ class Measured:
         inexact: how much mean and norm may differ besides, relative to the scale of the tensor: the known error of an
             inexact function.
         fresh: whether it is a parameter that no step has updated: noise of earlier calls says nothing about it.
-        inherits: how far apart what entered the region is that made an input by calls of one side, relative to its
-            scale; 0 for other rows.
         origin: the row of the earlier result that an input is, or -1.
         row_starts: the first row of each entry, and the number of rows; one value more than there are entries.
         depends: for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
@@ -108,7 +105,6 @@ class Measured:
     free: Floats
     inexact: Floats
     fresh: Bools
-    inherits: Floats
     origin: Ints
     row_starts: Ints
     depends: Ints
@@ -273,9 +269,7 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     noise_by_entry, next_noise = _noise_of_earlier_calls(rows, alone, amplified, noise)
     earlier = np.where(measured.fresh, noise, noise_by_entry[rows.entry])
     carries = np.where(measured.squares[rows.entry], 2.0 * CARRIED, CARRIED)
-    inherited = np.minimum(measured.inherits, measured.most_noise(measured.passed))
     carried_slack = np.maximum(carries * earlier, UPDATED if noise > 0.0 else 0.0)
-    carried_slack = np.maximum(carried_slack, AMPLIFICATION * inherited)
     carried_slack[measured.roundoff == 0.0] = 0.0  # integers carry no noise
     carried = rows.learned(_weigh(measured, rows.loose, _Slack(carried_slack, measured.free)))
     carried = _judged_before(rows, carried, amplified)
@@ -314,12 +308,9 @@ def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tu
 
 def _judged_before(rows: _Rows, carried: _Weighed, results: _Weighed) -> _Weighed:
     """Return ``carried`` without the excess of inputs that are a result of an earlier call which passes: the difference
-    was judged there. A result that only follows from a wrong input was not, and neither was the order of the elements
-    where a view is in between."""
+    was judged there. A result that only follows from a wrong input was not."""
     origin, too_large = rows.measured.origin, carried.excess > 1.0
     passes = too_large & (origin >= 0) & (results.excess[origin] <= 1.0) & ~rows.hard[origin]
-    projection = rows.measured.projection
-    passes &= projection <= np.maximum(projection[origin], rows.loose.element)
     input_differs = _any(rows.is_input & (rows.hard | (too_large & ~passes)), rows.measured.row_starts)
     for row in passes.nonzero()[0].tolist():  # ascending: what is known of an earlier call is complete
         if input_differs[rows.entry[origin[row]]]:

@@ -30,7 +30,6 @@ def call(mean: float, element: float, norm: float) -> Measured:
         free=np.zeros(2),
         inexact=np.zeros(2),
         fresh=np.zeros(2, np.bool_),
-        inherits=np.zeros(2),
         origin=np.full(2, -1),
         row_starts=ends,
         depends=np.array([-1]),

@@ -102,7 +102,6 @@ def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberForma
         free=np.where(facts.role == Role.RESULT, single[table.entry_of_row()], 0.0),
         inexact=np.zeros(rows),
         fresh=np.zeros(rows, np.bool_),
-        inherits=np.zeros(rows),
         row_starts=table.starts,
         depends=depends,
         coarsest=coarsest_passed(table, facts.coarsest, depends),
@@ -226,13 +225,12 @@ def _share(own: float, least: float) -> float:
 
 def origins(facts: RowFacts) -> NDArray[np.int64]:
     """Return for each input that differs the row of the last result before it with the same statistics on both sides,
-    which is the same tensor; -1 for other rows. A view in between changes the projection alone."""
+    which is the same tensor; -1 for other rows."""
     result = np.full(len(facts.role), -1, np.int64)
     selected = (facts.apart > 0.0).any(axis=1).nonzero()[0]
     if not len(selected):
         return result
-    parts = facts.norms, facts.size[:, :1], facts.apart[:, :3], facts.numel[:, None]
-    values = np.concatenate([part[selected] for part in parts], axis=1)
+    values = np.concatenate((facts.norms[selected], facts.apart[selected], facts.numel[selected, None]), axis=1)
     digest = np.nan_to_num(values) @ _WEIGHTS
     order = np.argsort(digest, kind="stable")
     rows, group = facts.numeric[selected][order], np.cumsum(np.concatenate(([0], np.diff(digest[order]) != 0.0)))

@@ -3,7 +3,7 @@
 ``exp(x + d)`` is ``exp(x)`` times about ``1 + d``, and ``sin(x + d)`` differs from ``sin(x)`` by about ``d``: what
 counts is the difference in units of the data, and not its share of the largest element. The phase 900 of a time
 embedding, rounded to float32, is 5e-5 off; so is its sine. A mask of -65504 among the scores of a softmax hides a
-difference of all others: what the call was given that applied the mask shows how far these are apart.
+difference of all others.
 
 Adam divides an average of gradients by its own size: where a gradient is nothing but rounding (that of a key bias among
 those of a fused projection), the quotient is rounding too, and may be as large as any other.
@@ -18,14 +18,13 @@ import numpy as np
 
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.records.entries import function_of
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_values
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
-from msprobe.numerics.verdict import AMPLIFICATION, Floats, Role
+from msprobe.numerics.verdict import Floats, Role
 
 _PHASES = frozenset({"sin", "cos", "tan"})
 _POWERS = frozenset({
@@ -35,8 +34,6 @@ _POWERS = frozenset({
 _QUOTIENTS = frozenset({"addcdiv", "addcdiv_"})
 _ROUNDINGS = 4.0  # of the largest element: of both sides, in the call that made it and in the one before
 _MASK = -1e3  # scores below it are hidden
-_NEAR_CALLS = 4
-"""How many calls before a softmax the one is looked for that applied the mask."""
 
 
 def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
@@ -67,9 +64,6 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
             averaged = rounding / math.sqrt(max(float(facts.numel[position]), 1.0))
             result[number] = max(result[number], seen + averaged)
             single[number] = max(single[number], seen + rounding)
-    for number in np.unique(entry[differs]).tolist():
-        if table.keys[number].phase == Phase.FORWARD.value and kinds[stems[number]] in _POWERS:
-            result[number] = max(result[number], AMPLIFICATION * _apart_before_mask(table, facts, number))
     return result, single
 
 
@@ -79,7 +73,7 @@ def _of_quotient(table: LeafTable, facts: RowFacts, number: int) -> float:
     numerator, denominator, value = (_input(table, number, name) for name in ("1", "2", "value"))
     result = next((row for row in table.rows_of(number) if facts.role[row] == Role.RESULT), -1)
     raws = [_tensors(table, row)[:1] if row >= 0 else [] for row in (numerator, denominator, result)]
-    if not all(raws):
+    if not all(raws) or not {numerator, denominator} & set(facts.numeric[(facts.apart > 0.0).any(axis=1)].tolist()):
         return 0.0
     above, below, whole = (max(map(abs, _extremes(own[0]))) for own in raws)
     leaf = table.target[value] if value >= 0 else None
@@ -97,55 +91,11 @@ def _input(table: LeafTable, number: int, name: str) -> int:
     return next(rows, -1)
 
 
-def _apart_before_mask(table: LeafTable, facts: RowFacts, number: int) -> float:
-    """Return how far the scores are apart that a call got before a mask was applied, relative to the largest of them;
-    0 where none was applied.
-
-    The mask is the largest element afterwards, so that the scores seem to agree there.
-    """
-    masked = [row for row in table.rows_of(number) if facts.role[row] == Role.INPUT and _is_masked(table, row)]
-    for row in masked[:1]:
-        for before in range(number - 1, max(number - 1 - _NEAR_CALLS, -1), -1):
-            rows = table.rows_of(before)
-            if any(facts.role[other] == Role.RESULT and _are_same(table, row, other) for other in rows):
-                given = [other for other in rows if facts.role[other] == Role.INPUT and _are_scores(table, other, row)]
-                return max((_relative(facts, other) for other in given), default=0.0)
-    return 0.0
-
-
 def _tensors(table: LeafTable, row: int) -> list[Any]:
     """Return the tensors of target and golden run in a row; nothing where a side has none."""
     leaves = table.target[row], table.golden[row]
     raws = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
     return raws if len(raws) == len(leaves) else []
-
-
-def _is_masked(table: LeafTable, row: int) -> bool:
-    """Return whether both sides have a mask among the elements of a row, and other elements."""
-    raws = _tensors(table, row)
-    return bool(raws) and all(smallest < _MASK < largest for largest, smallest in map(_extremes, raws))
-
-
-def _are_same(table: LeafTable, row: int, other: int) -> bool:
-    pairs = zip(_tensors(table, row), _tensors(table, other), strict=False)
-    same = [same_values(own, result) for own, result in pairs]
-    return bool(same) and all(same)
-
-
-def _are_scores(table: LeafTable, row: int, masked: int) -> bool:
-    """Return whether a row has as many elements as a masked one, and no mask."""
-    raws, count = _tensors(table, row), element_count(_tensors(table, masked)[0])
-    return bool(raws) and all(element_count(raw) == count and _extremes(raw)[1] >= _MASK for raw in raws)
-
-
-def _relative(facts: RowFacts, row: int) -> float:
-    """Return how far the elements of a row are apart, relative to the largest one, as far as extremes and norm tell."""
-    position = int(np.searchsorted(facts.numeric, row))
-    if position == len(facts.numeric) or facts.numeric[position] != row:
-        return 0.0
-    largest, norm = facts.size[position].tolist()
-    extremes, _, norms, _ = facts.apart[position].tolist()
-    return max(extremes / largest if largest else 0.0, norms / norm if norm else 0.0)
 
 
 def _apart(table: LeafTable, row: int, roundoff: float, is_power: bool) -> tuple[float, float]:

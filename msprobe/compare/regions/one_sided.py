@@ -50,7 +50,6 @@ from msprobe.compare.records.optimizer_steps import (
     paired_steps,
 )
 from msprobe.compare.regions.origin import find_origin
-from msprobe.compare.regions.passed_regions import PassedRegions
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.without_consequence import ConsequenceRules, WithoutConsequence
 from msprobe.compare.table.table import LeafTable, Origin
@@ -91,14 +90,11 @@ class OneSidedCalls:
         )
 
     def set_aside(self, measured: Measured) -> None:
-        """Leave the values of these calls out of the judgement of others: they have nothing to be compared with. What
-        leaves their regions inherits what enters them."""
+        """Leave the values of these calls out of the judgement of others: they have nothing to be compared with."""
         if not self.table.loose:
             for rows in map(self.table.rows_of, self.alone):
                 kinds = measured.kind[rows.start : rows.stop]
                 kinds[kinds >= RowKind.MISSING_IN_GOLDEN] = RowKind.UNCHECKED
-            if self.alone and (measured.worst > 0.0).any():
-                measured.inherits = PassedRegions(self.table, measured, self._flows).inherited()
 
     def judged(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None

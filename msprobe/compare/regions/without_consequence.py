@@ -1,9 +1,10 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``regions.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the step
-(``regions.whole_step``) and calls in another order before another difference (``regions.other_order``) are warnings. Tensors of another layout are judged first: those that turn
-out to be a difference must not be excused as something else.
+(``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the
+step (``regions.whole_step``) and calls in another order before another difference (``formulas.other_order``) are
+warnings. Tensors of another layout are judged first: those that turn out to be a difference must not be excused as
+something else.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
+from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
+from msprobe.compare.regions.formulas.other_order import OtherOrder
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
-from msprobe.compare.regions.other_formulas import OtherFormulas
-from msprobe.compare.regions.other_order import OtherOrder
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 
