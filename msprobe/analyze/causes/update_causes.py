@@ -97,7 +97,10 @@ def explain_by_causes(
     """
     note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
-        description.reason = f"{description.reason}; {note}"
+        stated = (
+            description.reason.removesuffix(f"; {UNEXPLAINED}") if description.kind == "dtype" else description.reason
+        )
+        description.reason = f"{stated}; {note}"
         return None
     cause = _cause(comparison, entry, later_step)
     if cause is not None:
@@ -131,7 +134,10 @@ def _other_precision(description: FirstDivergence) -> str:
     """Return what to do where the sides have different dtypes."""
     if description.kind != "dtype":
         return ""
-    return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
+    return (
+        "if one run is meant to compute in another precision (a conversion, another region of autocast), --ignore-dtype "
+        "compares the values of both"
+    )
 
 
 def _scaled(comparison: Comparison, entry: int) -> str:
