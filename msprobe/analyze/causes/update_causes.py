@@ -135,8 +135,8 @@ def _other_precision(description: FirstDivergence) -> str:
     if description.kind != "dtype":
         return ""
     return (
-        "if one run is meant to compute in another precision (a conversion, another region of autocast), --ignore-dtype "
-        "compares the values of both"
+        "if one run is meant to compute in another precision (a conversion, another region of autocast), "
+        "--ignore-dtype compares the values of both"
     )
 
 
