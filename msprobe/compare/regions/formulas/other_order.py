@@ -15,10 +15,13 @@ from functools import cached_property
 from typing import Any
 
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module
-from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
+from msprobe.compare.regions.value_flow import has_same_order
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 
 _MOST_LOOKUPS = 2000
@@ -114,9 +117,15 @@ def _are_equal(values: _Values, others: _Values) -> bool:
         same = (
             place
             for place, (other_slot, other) in enumerate(left)
-            if slot == other_slot and count == element_count(other) and same_values(raw, other)
+            if slot == other_slot and count == element_count(other) and _are_same(raw, other)
         )
         if (place := next(same, None)) is None:
             return False
         del left[place]
     return True
+
+
+def _are_same(raw: _Raw, other: _Raw) -> bool:
+    """Return whether two tensors have the same elements, in the same order as far as that is recorded."""
+    recorded = raw.get(KEY) is not None and other.get(KEY) is not None
+    return same_values(raw, other) and (not recorded or has_same_order(raw, other, as_float(raw.get(NORM.name))))

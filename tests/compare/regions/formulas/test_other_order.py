@@ -37,6 +37,10 @@ class Lattice(torch.nn.Module):
         last = paths[_ROWS - 1, _COLUMNS - 1]
         if self.fault == "halved":
             last = last * 0.5  # the fault
+        if self.fault == "rolled":
+            return torch.logaddexp(last.roll(1, 0), right[:, 0, 0]).mul(torch.arange(6.0)).mean()  # the fault
+        if self.fault == "in place":
+            return torch.logaddexp(last, right[:, 0, 0]).mul(torch.arange(6.0)).mean()
         if self.fault == "mixed":
             return torch.stack([paths[cell] for cell in cells[1:4]]).flip(0).mul(torch.arange(3.0)[:, None]).mean()
         return (last + right[:, 0, 0]).mean()
@@ -90,3 +94,9 @@ def _line(found: FirstDivergence) -> int:
 
 def test_an_order_that_makes_a_difference_stays_one(recordings: Recordings) -> None:
     assert first(recordings, ("diagonals", "mixed"), ("rows", "mixed")) is not None
+
+
+@pytest.mark.parametrize("order", ["rows", "exchanged", "diagonals"])
+def test_rows_in_another_order_are_no_other_order_of_calls(order: str, recordings: Recordings) -> None:
+    found = first(recordings, (order, "rolled"), ("rows", "in place"))
+    assert found is not None and "  # the fault" in Path(__file__).read_text().splitlines()[_line(found)], found
