@@ -19,6 +19,8 @@ from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
+UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, a conversion, numbers of Python)"
+
 
 class ComparedEntries:
     """Answers questions about single entries, and describes them.

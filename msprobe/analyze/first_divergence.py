@@ -8,12 +8,13 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import ComparedEntries, add_figures
+from msprobe.analyze.compared_entries import UNEXPLAINED, ComparedEntries, add_figures
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import (
@@ -39,8 +40,6 @@ from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_other
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.numerics.verdict import Role, RowKind
-
-UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
 class Divergence(NamedTuple):
@@ -93,7 +92,29 @@ class _DivergenceSearch(ComparedEntries):
         entry, origin = int(diverging[0]), self.table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
+        else:
+            entry = self._wrong_parameter(diverging.tolist()) or entry
         return Divergence(entry, self._describe(entry))
+
+    def _wrong_parameter(self, diverging: Sequence[int]) -> int | None:
+        """Return the module with the first wrong parameter of the first step, where the calls before it differ in
+        nothing but shapes; None where there is none.
+
+        Another choice of rows (experts that compute all tokens, or only theirs) says nothing about values, and no call
+        makes the parameters that a run begins with.
+        """
+        if self._later_step or not self._differs_in_shape(diverging[0]):
+            return None
+        first = next((entry for entry in diverging if not self._differs_in_shape(entry)), None)
+        numbers = {} if first is None else self.entry_by_name(first)
+        around = [] if first is None else [first, *(numbers[name] for name in self.ancestors(first) if name in numbers)]
+        wrong = (number for number in around if self.differing_rows(number, Role.PARAMETER))
+        return next(wrong, None)
+
+    def _differs_in_shape(self, entry: int) -> bool:
+        """Return whether nothing but shapes of tensors differs in an entry of both sides."""
+        kinds = self.comparison.judged.kind
+        return all(kinds[row] == RowKind.SHAPE for row in self.differing_rows(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
         if self.table.origin is not None and self.table.origin.entry == entry:
@@ -231,7 +252,7 @@ class _DivergenceSearch(ComparedEntries):
             return None
         leaf = self.table.target[found.row] or self.table.golden[found.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        text = f"{found.text}; then {slot}{self.name(entry)}: {self.reason(found.row)}"
+        text = f"{found.text}; then {slot}{self.table.entries[entry].sided}: {self.reason(found.row)}"
         description = self.build(found.entry, None, "value", text, self.module(found.entry))
         add_figures(description, self.comparison, found.row)
         return description
@@ -369,7 +390,7 @@ class _DivergenceSearch(ComparedEntries):
             return self.build(origin.entry, None, "order", moved.text, self.module(origin.entry), moved.pair)
         leaf = self.table.target[origin.row] or self.table.golden[origin.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        shown = f"{slot}{self.name(origin.boundary)}: {self.reason(origin.row)}"
+        shown = f"{slot}{self.table.entries[origin.boundary].sided}: {self.reason(origin.row)}"
         names = [None if entry is None else self.name(entry) for entry in (origin.target, origin.golden)]
         target, golden = names
         if target is not None and golden is not None:

@@ -10,7 +10,8 @@
 - updates of all parameters that are one multiple of those of the golden run, which is another learning rate;
 - gradients that were not set to zero: those of one run are the sums of several steps;
 - gradients that one run adds to those it has, where the other one has cleared them;
-- gradients that were cleared before the optimizer got them.
+- gradients that were cleared before the optimizer got them;
+- a difference that is small enough to be rounding (``magnified_rounding``).
 
 The place of such a cause is the line that calls ``step``, ``backward`` or ``zero_grad``.
 """
@@ -23,7 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from msprobe.analyze.causes.magnified_rounding import magnified_rounding
 from msprobe.analyze.causes.product_precision import rounded_products
+from msprobe.analyze.compared_entries import UNEXPLAINED
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import CallSource, PairSource, call_source
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
@@ -89,13 +92,19 @@ def explain_by_causes(
     """
     note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
-        description.reason = f"{description.reason}; {note}"
+        stated = (
+            description.reason.removesuffix(f"; {UNEXPLAINED}") if description.kind == "dtype" else description.reason
+        )
+        description.reason = f"{stated}; {note}"
         return None
     cause = _cause(comparison, entry, later_step)
     if cause is not None:
         description.module = OPTIMIZER
-        description.reason = f"{cause.text}; {description.reason}"
+        # The cause is what makes the input differ.
+        description.reason = f"{cause.text}; {description.reason.removesuffix(f'; {UNEXPLAINED}')}"
         return _source(cause.stacks)
+    if magnified := magnified_rounding(comparison, entry):
+        description.reason = f"{description.reason}; {magnified}"
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
         target, golden = _last_steps(*_earlier(comparison).optimizers)
         return _source((update_statement(target, comparison.target), update_statement(golden, comparison.golden)))
@@ -120,7 +129,10 @@ def _other_precision(description: FirstDivergence) -> str:
     """Return what to do where the sides have different dtypes."""
     if description.kind != "dtype":
         return ""
-    return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
+    return (
+        "if one run is meant to compute in another precision (a conversion, another region of autocast), "
+        "--ignore-dtype compares the values of both"
+    )
 
 
 def _scaled(comparison: Comparison, entry: int) -> str:
@@ -264,10 +276,13 @@ def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
 
 def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
     """Return in words what a setting is on both sides."""
-    kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
-    place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
+    kinds = ours.kind or theirs.kind or "the optimizer"
     words = "the learning rate" if name == "lr" else f"the setting {name}"
-    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
+    group = f", group {ours.group}" if ours.group else ""
+    left, right = ours.settings[name], theirs.settings[name]
+    if ours.kind and theirs.kind and ours.kind != theirs.kind:
+        return f"{words} is {left} in the target ({ours.kind}{group}), {right} in the golden run ({theirs.kind}{group})"
+    return f"{words} of {kinds}{group} is {left} in the target, {right} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:

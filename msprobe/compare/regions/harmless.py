@@ -271,8 +271,12 @@ class HarmlessDifferences:
         return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > _MASK)
 
     def _leaves_as_large(self, entry: int, module: int) -> bool:
-        """Return whether results of an entry differ, and those of the module around it by about as much."""
-        inside = max((float(self._worst[row]) for row in self._rows(entry, Role.RESULT)), default=0.0)
+        """Return whether results of an entry differ, and those of the module around it by about as much.
+
+        Where its results agree, what it was given counts: a mask, or a larger summand, hides the difference there.
+        """
+        rows = self._rows(entry, Role.RESULT) or self._rows(entry, Role.INPUT)
+        inside = max((float(self._worst[row]) for row in rows), default=0.0)
         results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
         return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
 

@@ -1,9 +1,10 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``regions.other_formulas``), gradients that train nothing (``regions.needless_gradients``) and, last of all, what does
-not leave the step (``regions.whole_step``) are warnings. Tensors of another layout are judged first: those that turn
-out to be a difference must not be excused as something else.
+(``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the
+step (``regions.whole_step``) and calls in another order before another difference (``formulas.other_order``) are
+warnings. Tensors of another layout are judged first: those that turn out to be a difference must not be excused as
+something else.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
+from msprobe.compare.regions.formulas.other_order import OtherOrder
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
-from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
 
@@ -111,6 +113,9 @@ class ConsequenceRules(NamedTuple):
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
         excused = harmless | formulas.entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
+        remaining = [number for number in differences.differing if number not in excused]
+        if len(remaining) > 1:
+            excused |= OtherOrder(self.table, measured, judged).before(remaining)
         return WithoutConsequence(differences, formulas, needless, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:

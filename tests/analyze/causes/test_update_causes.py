@@ -137,6 +137,7 @@ def test_gradients_that_accumulate_are_named(recordings: Recordings, level: str,
     target = recordings(changed, level, kind, "never", 0.01)
     found = finding(target, recordings(changed, level, kind, "before", 0.01))
     assert found.module == "optimizer" and "gradients accumulate in the target" in found.reason, found
+    assert "leaves no record" not in found.reason  # the cause says what makes the input differ
     assert found.step == (1 if level == "mix" else 2)
 
 
@@ -212,3 +213,39 @@ def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: 
     assert found.module == "optimizer" and found.step == 0
     assert "the setting betas of AdamW is [0.9, 0.99] in the target, [0.9, 0.95] in the golden run" in found.reason
     assert found.source.endswith("optimizer.step()")
+
+
+class Autocast(torch.nn.Module):
+    """A network whose last layer is inside the region of autocast, or behind it."""
+
+    def __init__(self, inside: bool, factor: float) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+        self.inside, self.factor = inside, factor
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            hidden = self.first(inputs) * self.factor
+            if self.inside:
+                return self.last(hidden.relu())
+        return self.last(hidden.float().relu())
+
+
+def autocast(folder: Path, inside: bool, factor: float) -> None:
+    forget()
+    torch.manual_seed(0)
+    model, inputs = Autocast(inside, factor), torch.randn(6, 8)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model):
+        model(inputs).float().square().mean().backward()
+    forget()
+
+
+def test_a_smaller_region_of_autocast_names_the_option_that_compares_it(recordings: Recordings) -> None:
+    golden, smaller = recordings(autocast, True, 1.0), recordings(autocast, False, 1.0)
+    found = finding(smaller, golden)
+    assert found.kind == "dtype" and "another region of autocast), --ignore-dtype compares" in found.reason
+    assert "leaves no record" not in found.reason
+    assert msprobe.compare(smaller, golden, ignore_dtype=True).verdict == "same"
+    wrong = msprobe.compare(recordings(autocast, False, 1.3), golden, ignore_dtype=True)
+    assert wrong.verdict == "diverged"
