@@ -1,0 +1,38 @@
+"""Dumps of task ``structure``, which hold the calls of a program and none of their values.
+
+They can show that one run makes other calls than the other one, and nothing else: two such dumps with the same calls
+are no agreement of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from msprobe.core.errors import NotComparableError
+from msprobe.core.store.reader import Dump
+
+if TYPE_CHECKING:
+    from msprobe.compare.table.table import LeafTable
+
+STRUCTURE = "structure"
+
+
+def with_calls(dump: Dump) -> Dump:
+    """Return a dump of task ``structure`` with an empty record for each call of its hierarchy; any other one stays."""
+    if dump.task != STRUCTURE or dump.data:
+        return dump
+    return replace(dump, data={name: {} for name in dump.construct})
+
+
+def raise_where_equal(table: LeafTable, target: Dump) -> None:
+    """Refuse a verdict on two dumps of task ``structure`` whose calls are the same.
+
+    Raises:
+        NotComparableError: no call of the table is that of one side alone.
+    """
+    if target.task == STRUCTURE and not table.alone:
+        raise NotComparableError(
+            "both runs make the same calls, and dumps of task structure hold no values to compare "
+            f"({target.place.document}); record statistics"
+        )
