@@ -23,7 +23,7 @@ from msprobe.compare.records.call_source import (
     module_text,
     of_stack,
 )
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, parents_of
 from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
@@ -93,7 +93,7 @@ class _DivergenceSearch(ComparedEntries):
         if self.table.origin is not None and self.table.origin.entry == entry:
             return self._origin(self.table.origin)
         if not self._updated(entry):
-            entry = self._effect_in_backward(entry)
+            entry = self._cause_inside(self._effect_in_backward(entry))
         pair = self.table.entries[entry]
         if entry in self.table.changed:
             return self._changed_recompute(entry)
@@ -141,6 +141,16 @@ class _DivergenceSearch(ComparedEntries):
             if keys[number].phase == "forward" and self.is_module(number) and not keys[number].recompute:
                 break
         return entry
+
+    def _cause_inside(self, entry: int) -> int:
+        """Return the first divergence inside of a backward call of a module, which may be recorded before the calls
+        inside of it; any other entry stays."""
+        keys, own = self.table.keys, self.name(entry)
+        if keys[entry].phase != "backward" or not self.is_module(entry):
+            return entry
+        later = (int(number) for number in self.comparison.row_levels.diverging.nonzero()[0] if number > entry)
+        inside = (number for number in later if keys[number].phase == "backward" and own in self.ancestors(number))
+        return next(inside, entry)
 
     def _is_wrong(self, entry: int) -> bool:
         return bool(self.comparison.row_levels.diverging[entry])
@@ -192,6 +202,8 @@ class _DivergenceSearch(ComparedEntries):
         around = next(self.ancestors(call), None)
         description = self.result(entry, rows[0], around and module_text(around), note)
         set_place(description, self.source(call))
+        outside = next(parents_of(self.comparison.golden.construct, self.table.entries[call].golden or ""), None)
+        description.golden_module = outside and module_text(outside)
         return description
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:

@@ -252,15 +252,18 @@ def _settings(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) 
 
 
 def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
-    """Return the first setting that differs, also between optimizers of different classes, or the first step that one
-    side alone makes."""
+    """Return the first setting that differs, also between optimizers of different classes, which are named then, or the
+    first step that one side alone makes."""
     found = (_other_setting(ours, theirs) for ours, theirs in paired_steps(target, golden))
     return next(filter(None, found), None) or _other_number_of_steps(target, golden)
 
 
 def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
     different = next(other_settings(ours, theirs), None)
-    return None if different is None else _Cause(setting_text(ours, theirs, different), (ours.stack, theirs.stack))
+    if different is None:
+        return None
+    kinds = f"{_kind_text(ours, theirs)}; " if ours.kind != theirs.kind else ""
+    return _Cause(kinds + setting_text(ours, theirs, different), (ours.stack, theirs.stack))
 
 
 def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
