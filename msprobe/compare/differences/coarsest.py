@@ -113,7 +113,8 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
     """Raise the round-off of each row to that of the coarsest dtype that its value has passed.
 
     ``roundoff`` of a result becomes that of its call, ``passed`` that of any call so far that differs. Integers stay
-    exact, and parameters that no step can have updated yet are judged as float32: they have passed no computation.
+    exact, and parameters that no step can have updated yet are judged as float32: they have passed no computation. Of
+    those that one side has in another dtype, the coarser one decides.
 
     Args:
         measured: the differences of all rows; it is changed.
@@ -135,21 +136,24 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
         measured.roundoff = np.where(own > 0.0, of_call, 0.0)
         measured.passed = np.where(own > 0.0, np.maximum(of_call, so_far[entry]), 0.0)
     if before == 0.0:
-        fresh = _fresh_parameters(measured, table)
+        fresh, converted = _fresh_parameters(measured, table)
         measured.fresh[fresh] = True
-        measured.passed = np.where(fresh, np.minimum(own, FLOAT32_ROUNDOFF), measured.passed)
+        passed = np.where(converted, own, np.minimum(own, FLOAT32_ROUNDOFF))
+        measured.passed = np.where(fresh, passed, measured.passed)
     return float(so_far[-1])
 
 
-def _fresh_parameters(measured: Measured, table: LeafTable) -> Bools:
-    """Return which rows are parameters of one dtype on both sides, before any backward call."""
+def _fresh_parameters(measured: Measured, table: LeafTable) -> tuple[Bools, Bools]:
+    """Return which rows are parameters before any backward call, and which of them have two dtypes."""
     first = next((number for number, key in enumerate(table.keys) if key.phase != "forward"), len(table.keys))
     result: Bools = np.asarray(measured.role == Role.PARAMETER)
     result[int(table.starts[first]) :] = False
+    converted = np.zeros_like(result)
     for row in (result & (measured.roundoff > FLOAT32_ROUNDOFF)).nonzero()[0].tolist():
         target, golden = table.target[row], table.golden[row]
-        result[row] = target is not None and golden is not None and target.raw["dtype"] == golden.raw["dtype"]
-    return result
+        result[row] = target is not None and golden is not None
+        converted[row] = result[row] and target.raw["dtype"] != golden.raw["dtype"]  # type: ignore[union-attr]
+    return result, converted
 
 
 def enclosing(table: LeafTable) -> Ints:
