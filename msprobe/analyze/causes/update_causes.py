@@ -43,6 +43,7 @@ from msprobe.compare.records.optimizer_steps import (
     optimizer_steps,
     other_settings,
     paired_steps,
+    shown_setting,
     update_statement,
 )
 from msprobe.compare.records.source_lines import source_line
@@ -271,7 +272,8 @@ def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
     kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
     place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
     words = "the learning rate" if name == "lr" else f"the setting {name}"
-    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
+    values = [shown_setting(step.settings[name]) for step in (ours, theirs)]
+    return f"{words} {place} is {values[0]} in the target, {values[1]} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
