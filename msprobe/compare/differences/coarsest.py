@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import INPUT, PARAMETER, is_tensor
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role
 
@@ -51,9 +53,29 @@ class NumberFormats:
 AS_RECORDED = NumberFormats()
 
 
-def is_product(stem: str) -> bool:
-    """Return whether a function or module, by the stem of its name, multiplies matrices."""
+def products(table: LeafTable) -> Bools:
+    """Return which entries are calls of functions and modules that multiply matrices.
+
+    Their name tells it, or of a module without recorded calls inside that it gets numbers and has a matrix.
+    """
+    with_calls = {key.parent for key in table.keys}
+    stems = {key.stem: _has_product_name(key.stem) for key in table.keys}
+    for number, key in enumerate(table.keys):
+        if not stems[key.stem] and is_module(key) and key.stem not in with_calls:
+            stems[key.stem] = _gets_numbers_and_has_matrix(table, number)
+    return np.array([stems[key.stem] for key in table.keys], np.bool_)
+
+
+def _has_product_name(stem: str) -> bool:
     return re.search(_PRODUCTS, stem.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _gets_numbers_and_has_matrix(table: LeafTable, entry: int) -> bool:
+    leaves = [leaf for row in table.rows_of(entry) if (leaf := table.golden[row]) is not None and is_tensor(leaf.raw)]
+    slots = {slot: [leaf.raw for leaf in leaves if leaf.slot == slot] for slot in (INPUT, PARAMETER)}
+    numbers = [raw for raw in slots[INPUT] if unit_roundoff(str(raw["dtype"])) > 0.0]
+    shapes = [raw["shape"] for raw in slots[PARAMETER] if isinstance(raw["shape"], list)]
+    return bool(numbers) and any(len(shape) > 1 for shape in shapes)
 
 
 def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floats:
@@ -73,8 +95,8 @@ def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floa
         entry = np.searchsorted(table.starts, pairs.rows[selected], side="right") - 1
         np.maximum.at(result, entry, by_kind[pairs.kinds[selected]])
     if formats.products:
-        products = np.array([is_product(key.stem) for key in table.keys], np.bool_)
-        result[products] = np.maximum(result[products], formats.products)
+        of_products = products(table)
+        result[of_products] = np.maximum(result[of_products], formats.products)
     return result
 
 
