@@ -290,7 +290,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
     )
     for exemption in EXEMPTIONS:
         table = exemption.apply(table, dumps)
-    raise_where_equal(table, dumps.target)
+    raise_where_equal(table.alone, dumps.target)
     return table
 
 

@@ -174,7 +174,7 @@ def _fresh_parameters(measured: Measured, table: LeafTable) -> tuple[Bools, Bool
     for row in (result & (measured.roundoff > FLOAT32_ROUNDOFF)).nonzero()[0].tolist():
         target, golden = table.target[row], table.golden[row]
         result[row] = target is not None and golden is not None
-        converted[row] = result[row] and target.raw["dtype"] != golden.raw["dtype"]  # type: ignore[union-attr]
+        converted[row] = result[row] and target.raw["dtype"] != golden.raw["dtype"]
     return result, converted
 
 

@@ -6,14 +6,11 @@ are no agreement of values.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump
-
-if TYPE_CHECKING:
-    from msprobe.compare.table.table import LeafTable
 
 STRUCTURE = "structure"
 
@@ -25,13 +22,13 @@ def with_calls(dump: Dump) -> Dump:
     return replace(dump, data={name: {} for name in dump.construct})
 
 
-def raise_where_equal(table: LeafTable, target: Dump) -> None:
-    """Refuse a verdict on two dumps of task ``structure`` whose calls are the same.
+def raise_where_equal(alone: Collection[int], target: Dump) -> None:
+    """Refuse a verdict on two dumps of task ``structure`` whose calls are the same; ``alone`` are those of one side.
 
     Raises:
-        NotComparableError: no call of the table is that of one side alone.
+        NotComparableError: there is no call of one side alone.
     """
-    if target.task == STRUCTURE and not table.alone:
+    if target.task == STRUCTURE and not alone:
         raise NotComparableError(
             "both runs make the same calls, and dumps of task structure hold no values to compare "
             f"({target.place.document}); record statistics"

@@ -99,8 +99,8 @@ class FirstDivergence:
     path and class of the innermost module, or ``optimizer``; ``stack`` holds the frames of the (forward) call,
     innermost first, from the one on that is code of the user or of a library, and ``source`` that one as
     ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that makes the call
-    (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty where it lacks the
-    entry.
+    (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty
+    where it lacks the entry.
 
     The kind ``order``: both runs make the call, one of them before and one after another call.
 

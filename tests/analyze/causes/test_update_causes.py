@@ -150,7 +150,7 @@ def test_gradients_cleared_before_the_step_are_named(recordings: Recordings) -> 
 
 
 def test_the_line_of_cleared_gradients_says_which_run_it_is_of(recordings: Recordings, tmp_path: Path) -> None:
-    """The calls of the optimizer are those of one run alone, the line that clears its gradients is that of the other."""
+    """The calls of the optimizer are those of one run, the line that clears its gradients is that of the other."""
     cleared = recordings(changed, "mix", "AdamW", "between", 0.01)
     golden = recordings(changed, "mix", "AdamW", "before", 0.01)
     for pair, side, other in (((cleared, golden), "target", "golden run"), ((golden, cleared), "golden run", "target")):

@@ -52,9 +52,7 @@ def test_the_same_program_is_the_same(recordings: Recordings, target: str, golde
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize(("target", "golden"), PAIRS)
 @pytest.mark.parametrize(("fault", "place"), [("weight", "linear1"), ("call", "1.TransformerEncoderLayer")])
-def test_a_fault_is_named(
-    recordings: Recordings, target: str, golden: str, task: str, fault: str, place: str
-) -> None:
+def test_a_fault_is_named(recordings: Recordings, target: str, golden: str, task: str, fault: str, place: str) -> None:
     pair = recordings(record, target, task, fault), recordings(record, golden, task)
     found = msprobe.compare(*pair, ignore_dtype=True).summary.first_divergence
     assert found is not None and place in str(found.module), found

@@ -81,9 +81,7 @@ def test_each_side_has_a_call_that_the_other_one_lacks(recordings: Recordings) -
     assert found.source.endswith("# by quotient") and "Tensor.__mul__.0.forward there" in found.reason
 
 
-def test_equal_calls_are_no_pass(
-    recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_calls_are_no_pass(recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = recordings(record, "", "mix")
     record(tmp_path / "again", "", "mix")
     assert run(["compare", "-tp", str(tmp_path / "again"), "-gp", str(golden), "-o", str(tmp_path / "o")]) == 3
