@@ -263,10 +263,12 @@ class _DivergenceSearch(ComparedEntries):
         return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
 
     def _begins_model(self, entry: int) -> bool:
-        """Return whether an entry is a forward call of the module that is called first."""
+        """Return whether an entry is a forward call of the module that is called first, or of one around it."""
         keys = self.table.keys
-        first = next((key for key in keys if key.phase == "forward" and is_module(key)), None)
-        return first is not None and first.stem == keys[entry].stem and keys[entry].phase == "forward"
+        first = next((number for number, key in enumerate(keys) if key.phase == "forward" and is_module(key)), None)
+        if first is None or keys[entry].phase != "forward":
+            return False
+        return keys[first].stem == keys[entry].stem or self.name(entry) in self.ancestors(first)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
