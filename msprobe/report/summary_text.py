@@ -21,8 +21,8 @@ def summary_text(summary: CompareSummary) -> str:
     blind = [f"{AS_FAR}: {WHY}"] if summary.verdict == "same" and summary.order_blind else []
     notes = "; ".join(filter(None, [accepted_text(summary), *blind, summary.reason]))
     lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({notes})" if notes else "")]
-    counted = any(asdict(summary.counts).values())  # task structure has no rows
-    if counted and (summary.verdict != "not_comparable" or summary.counts.pairs):
+    has_rows = summary.first_divergence is None or any(asdict(summary.counts).values())  # task structure has none
+    if has_rows and (summary.verdict != "not_comparable" or summary.counts.pairs):
         lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
