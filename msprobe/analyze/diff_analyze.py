@@ -106,7 +106,8 @@ class DiffAnalysis:
         for rank, calls in self.document.items():
             for call in calls:
                 yield f"First difference: {call['name']} ({rank.replace('_', ' ')})"
-                yield from (f"  {title}: {call[key]}" for title, key in _SHOWN if call[key])
+                sides = {"source": call["source_side"]}
+                yield from (f"  {title}: {call[key]}{sides.get(key, '')}" for title, key in _SHOWN if call[key])
         for use in self.accepted:
             yield f"{'Accepted' if use.state == 'used' else 'Not accepted'}: {use.text}"
         for what in self.incomplete:
@@ -400,17 +401,18 @@ def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSour
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
-    golden_differs = first.target is not None and first.golden_source != first.source
+    whole = list(source.own.stack)
     return {
         "op_name": first.target or first.golden,
         "data_info": info,
-        "stack_info": list(source.own.stack),
+        "stack_info": whole if not first.stack or whole[-len(first.stack) :] == first.stack else first.stack,
         "name": first.name,
         "reason": first.reason,
         "module": first.module,
         "source": first.source,
+        "source_side": first.source_side,
         "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
-        "golden_source": first.golden_source if golden_differs else "",
+        "golden_source": "".join(call.source for call in first.calls[1:]),
     }
 
 
@@ -446,6 +448,9 @@ class FirstCall(BaseModel):
     reason: str
     module: str | None = Field(description="path and class of the module around the call")
     source: str = Field(description="the line of stack_info that made the call")
+    source_side: str = Field(
+        description="the run that the line is of, in brackets, where the name does not tell; empty elsewhere"
+    )
     golden_stack_info: list[str] = Field(description="frames of the golden run")
     golden_source: str = Field(description="the line of the golden run, where both runs have the call and it differs")
 

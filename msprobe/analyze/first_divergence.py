@@ -23,7 +23,8 @@ from msprobe.compare.records.call_source import (
     module_text,
     of_stack,
 )
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, parents_of
+from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
@@ -120,7 +121,7 @@ class _DivergenceSearch(ComparedEntries):
         if self.table.origin is not None and self.table.origin.entry == entry:
             return self._origin(self.table.origin)
         if not self._updated(entry):
-            entry = self._effect_in_backward(entry)
+            entry = self._cause_inside(self._effect_in_backward(entry))
         pair = self.table.entries[entry]
         if entry in self.table.changed:
             return self._changed_recompute(entry)
@@ -169,6 +170,16 @@ class _DivergenceSearch(ComparedEntries):
             if keys[number].phase == "forward" and self.is_module(number) and not keys[number].recompute:
                 break
         return entry
+
+    def _cause_inside(self, entry: int) -> int:
+        """Return the first divergence inside of a backward call of a module, which may be recorded before the calls
+        inside of it; any other entry stays."""
+        keys, own = self.table.keys, self.name(entry)
+        if keys[entry].phase != "backward" or not self.is_module(entry):
+            return entry
+        later = (int(number) for number in self.comparison.row_levels.diverging.nonzero()[0] if number > entry)
+        inside = (number for number in later if keys[number].phase == "backward" and own in self.ancestors(number))
+        return next(inside, entry)
 
     def _is_wrong(self, entry: int) -> bool:
         return bool(self.comparison.row_levels.diverging[entry])
@@ -239,6 +250,9 @@ class _DivergenceSearch(ComparedEntries):
             note += f"; {self.table.entries[keeps].sided} returns it with one"
         description = self.result(entry, row, around and module_text(around), note)
         set_place(description, self.source(call if keeps is None else keeps))
+        golden = self.table.entries[call if keeps is None else keeps].golden
+        outside = next(parents_of(self.comparison.golden.construct, golden or ""), None)
+        description.golden_module = outside and module_text(outside)
         return description
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
@@ -300,10 +314,12 @@ class _DivergenceSearch(ComparedEntries):
         return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
 
     def _begins_model(self, entry: int) -> bool:
-        """Return whether an entry is a forward call of the module that is called first."""
+        """Return whether an entry is a forward call of the module that is called first, or of one around it."""
         keys = self.table.keys
-        first = next((key for key in keys if key.phase == "forward" and is_module(key)), None)
-        return first is not None and first.stem == keys[entry].stem and keys[entry].phase == "forward"
+        first = next((number for number, key in enumerate(keys) if key.phase == "forward" and is_module(key)), None)
+        if first is None or keys[entry].phase != "forward":
+            return False
+        return keys[first].stem == keys[entry].stem or self.name(entry) in self.ancestors(first)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""

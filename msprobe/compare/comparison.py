@@ -24,6 +24,7 @@ from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.inputs.structure import raise_where_equal, with_calls
 from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
     OPTIMIZERS,
@@ -249,6 +250,7 @@ def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: Mapping
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
         target, golden = forward_alone(target), forward_alone(golden)
+    target, golden = with_calls(target), with_calls(golden)
     slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)
     return ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
 
@@ -295,6 +297,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
     )
     for exemption in EXEMPTIONS:
         table = exemption.apply(table, dumps)
+    raise_where_equal(table.alone, dumps.target)
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from msprobe.compare.agreement import AS_FAR, WHY
@@ -20,7 +21,8 @@ def summary_text(summary: CompareSummary) -> str:
     blind = [f"{AS_FAR}: {WHY}"] if summary.verdict == "same" and summary.order_blind else []
     notes = "; ".join(filter(None, [accepted_text(summary), *blind, summary.reason]))
     lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({notes})" if notes else "")]
-    if summary.verdict != "not_comparable" or summary.counts.pairs:
+    has_rows = summary.first_divergence is None or any(asdict(summary.counts).values())  # task structure has none
+    if has_rows and (summary.verdict != "not_comparable" or summary.counts.pairs):
         lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
@@ -76,12 +78,10 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
 def source_lines(first: FirstDivergence) -> list[str]:
     """Return the source line of the call with the code around it; of both runs where they differ."""
     lines = []
-    if first.source:
-        side = "" if first.target is not None else " (golden run)"
-        lines += [f"  source: {first.source}{side}", *(f"    {line}" for line in excerpt(first.stack))]
-    if first.target is not None and first.golden_source and first.golden_source != first.source:
-        lines.append(f"  golden source: {first.golden_source}")
-        lines += [f"    {line}" for line in excerpt(first.golden_stack)]
+    for number, call in enumerate(first.calls):
+        title, side = ("golden source", "") if number else ("source", first.source_side)
+        if call.source:
+            lines += [f"  {title}: {call.source}{side}", *(f"    {line}" for line in excerpt(call.stack))]
     return lines
 
 

@@ -38,6 +38,7 @@ from msprobe.compare.records.optimizer_steps import (
     optimizer_steps,
     other_settings,
     paired_steps,
+    shown_setting,
     update_statement,
 )
 from msprobe.compare.records.source_lines import source_line
@@ -263,15 +264,18 @@ def _settings(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) 
 
 
 def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
-    """Return the first setting that differs, also between optimizers of different classes, or the first step that one
-    side alone makes."""
+    """Return the first setting that differs, also between optimizers of different classes, which are named then, or the
+    first step that one side alone makes."""
     found = (_other_setting(ours, theirs) for ours, theirs in paired_steps(target, golden))
     return next(filter(None, found), None) or _other_number_of_steps(target, golden)
 
 
 def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
     different = next(other_settings(ours, theirs), None)
-    return None if different is None else _Cause(setting_text(ours, theirs, different), (ours.stack, theirs.stack))
+    if different is None:
+        return None
+    kinds = f"{_kind_text(ours, theirs)}; " if ours.kind != theirs.kind else ""
+    return _Cause(kinds + setting_text(ours, theirs, different), (ours.stack, theirs.stack))
 
 
 def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
@@ -279,7 +283,7 @@ def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
     kinds = ours.kind or theirs.kind or "the optimizer"
     words = "the learning rate" if name == "lr" else f"the setting {name}"
     group = f", group {ours.group}" if ours.group else ""
-    left, right = ours.settings[name], theirs.settings[name]
+    left, right = (shown_setting(step.settings[name]) for step in (ours, theirs))
     if ours.kind and theirs.kind and ours.kind != theirs.kind:
         return f"{words} is {left} in the target ({ours.kind}{group}), {right} in the golden run ({theirs.kind}{group})"
     return f"{words} of {kinds}{group} is {left} in the target, {right} in the golden run"

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.fused_layers import is_usable
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, Absence, is_module, parent_of, parents_of
 from msprobe.compare.records.leaves import as_float, element_count
@@ -37,7 +38,6 @@ from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
-_STRUCTURE = "structure"
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _OF_THE_WHOLE = frozenset({KEY, "data_name", "md5"})
 _ROUNDED = ("Mean", NORM.name)
@@ -58,7 +58,7 @@ class CallsInPieces(Exemption):
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with the calls put together."""
         tasks = dumps.target.task, dumps.golden.task
-        if table.loose or table.checksums or dumps.policy is Policy.REFERENCE or _STRUCTURE in tasks:
+        if table.loose or table.checksums or dumps.policy is Policy.REFERENCE or STRUCTURE in tasks:
             return table
         calls = zip(table.entries, table.keys, strict=True)
         if all(pair.of_both or key.phase != _FORWARD for pair, key in calls):

@@ -40,7 +40,7 @@ class OptimizerStep(NamedTuple):
     @property
     def learning_rate(self) -> float | None:
         """Return the learning rate; None where it is no number."""
-        rate = self.settings.get("lr")
+        rate = _plain(self.settings.get("lr"))
         return float(rate) if isinstance(rate, (int, float)) and not isinstance(rate, bool) else None
 
 
@@ -168,6 +168,12 @@ def _plain(value: Any) -> Any:
         return value
     largest, smallest = value.get("Max"), value.get("Min")
     return largest if largest == smallest else None
+
+
+def shown_setting(value: Any) -> Any:
+    """Return a setting as it is told: of a tensor, as MindSpore has the learning rate in, the digits of its number."""
+    number = _plain(value)
+    return float(f"{number:.7g}") if isinstance(value, dict) and isinstance(number, float) else number
 
 
 def _differ(left: Any, right: Any) -> bool:

@@ -365,7 +365,9 @@ class HarmlessDifferences:
 
     def _follows(self, backward: int) -> bool:
         """Return whether the gradients that reach a module differ beyond rounding, and by about as much as those that
-        leave it."""
+        leave it. Where none leaves it, as from the first layer, the gradients of its parameters show what it makes."""
+        if not any(self._results(backward)):
+            return False
         rows = self._table.rows_of(backward)
         reached = [float(self._worst[row]) for row in rows if self._role[row] == Role.INPUT and self._beyond[row]]
         leaving = [float(self._worst[row]) for row in self._rows(backward, Role.RESULT)]

@@ -27,6 +27,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
@@ -58,7 +59,6 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
-_STRUCTURE = "structure"
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
 _BySize = dict[float, list[Mapping[str, Any]]]
 _MISSING = RowKind.MISSING_IN_GOLDEN, RowKind.MISSING_IN_TARGET
@@ -81,7 +81,7 @@ class OneSidedCalls:
     @cached_property
     def alone(self) -> frozenset[int]:
         """The entries of one side that nothing excuses yet; of two different programs also their own code."""
-        if self.dumps.policy is Policy.REFERENCE or _STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
+        if self.dumps.policy is Policy.REFERENCE or STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
             return frozenset()
         excused = (None, Absence.OTHER_PROGRAM) if self.table.loose else (None,)
         entries, changed = self.table.entries, self.table.changed
