@@ -325,7 +325,6 @@ class _DivergenceSearch(ComparedEntries):
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
         if not any(".backward" in key.name for key in self.table.keys[:entry]):
             return None
-        from msprobe.compare.records.gradient_trails import module_with_wrong_gradient  # after a backward pass only
 
         found = module_with_wrong_gradient(self.comparison.target, self.comparison.golden, self.name(entry))
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
