@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.by_name.pipeline import micro_batches, numbers_on
 from msprobe.compare.parallel.layout import Coordinates
+from msprobe.compare.parallel.pieces import Piece
 from msprobe.compare.records.entries import parent_of
 from msprobe.compare.records.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
@@ -77,6 +78,8 @@ class RankCalls:
         functions: its calls of functions outside of modules.
         micro: the number of micro batches.
         trails: by parameter (path of its module, own name), the way of its gradient to the optimizer.
+        shards: of the first rank, the ways of all gradients, where a side has them in flat shards.
+        before_clipping: of the first rank, all gradients as one piece before the last call on their way.
     """
 
     place: Coordinates
@@ -85,6 +88,8 @@ class RankCalls:
     functions: list[Call] = field(default_factory=list)
     micro: int = 1
     trails: dict[tuple[str, str], list[Stage]] = field(default_factory=dict)
+    shards: list[Sequence[Stage]] = field(default_factory=list)
+    before_clipping: Piece | None = None
 
 
 def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int) -> list[RankCalls]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, arranged, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.optimizer_shards import add_shards, key_of_all
 from msprobe.compare.parallel.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.compare.records.gradient_trails import calls_after_backward, gradient_trails
@@ -28,6 +29,10 @@ _MOVES_DATA = ("cat", "clone", "flatten", "split", "pad", "copy_", "detach", "co
 _BEFORE = "the gradient that the optimizer gets differs, the one that the backward pass makes does not; "
 _LATE = _BEFORE + "it was right before this call outside of the modules"
 _ALONE = _BEFORE + "this is the first call in between that only the target makes"
+_TOGETHER = "all gradients that the optimizer gets, seen as one value, differ; they were right before this call"
+_TOGETHER_EARLY = (
+    "all gradients that the optimizer gets, seen as one value, differ; this call makes them before they are clipped"
+)
 _OF_MODULE = _BEFORE + "those of other parameters are right before they are clipped"
 
 
@@ -39,10 +44,12 @@ def add_optimizer_gradients(sides: _Sides) -> None:
             names = {call.name: call.key.path for call in rank.calls}
             trails = gradient_trails(rank.dump).items()
             rank.trails = {(names[name], own): stages for (name, own), stages in trails if name in names}
+    own_trails = tuple([rank.trails for rank in ranks] for ranks in sides)
     known = [_shown_by_all(ranks) for ranks in sides]
     for rank in (rank for ranks in sides for rank in ranks):
         rank.trails = {name: stages for name, stages in rank.trails.items() if all(name in own for own in known)}
         rank.calls.extend(_calls(rank))
+    add_shards(sides, (own_trails[0], own_trails[1]), key_of_all(AT_OPTIMIZER))
 
 
 def _shown_by_all(ranks: Sequence[RankCalls]) -> set[_Parameter]:
@@ -88,6 +95,8 @@ class WrongUpdates:
 
     def suspect(self) -> tuple[Key | None, Suspect]:
         """Return the module whose gradient is wrong, None where all are, and the call that makes it so."""
+        if self.target[0].shards:
+            return None, self._of_shards()
         parameters = dict.fromkeys(name for rank in self.target for name in rank.trails)
         wrong = [parameter for parameter in parameters if self._is_wrong_early(parameter)]
         known = [parameter for parameter in parameters if any(parameter in rank.trails for rank in self.golden)]
@@ -97,6 +106,17 @@ class WrongUpdates:
         if stack:
             return None, Suspect(stack, _ALONE)
         return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect((), _OF_MODULE)
+
+    def _of_shards(self) -> Suspect:
+        """Return the call that makes all gradients wrong: the last one before they are clipped, or what clips them."""
+        own, other = self.target[0].before_clipping, self.golden[0].before_clipping
+        right = own is not None and other is not None and close(own, other)
+        stages = next((stages for stages in self.target[0].shards if len(stages) > 1), ())
+        call = stages[-1 if right else -2].call if stages else None
+        if call is None:
+            return Suspect((), _TOGETHER)
+        call = self._maker(self.target[0], call) if right else call
+        return Suspect(self.target[0].dump.stacks.get(call, ()), _TOGETHER if right else _TOGETHER_EARLY)
 
     def _is_wrong_early(self, parameter: _Parameter) -> bool:
         """Return whether no gradient before the last call on the way is what that call gets in the golden run."""
