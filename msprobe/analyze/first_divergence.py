@@ -27,6 +27,7 @@ from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
 from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
+from msprobe.compare.records.numbers_of_python import MadeNumber, maker_of_number
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
@@ -196,7 +197,25 @@ class _DivergenceSearch(ComparedEntries):
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
-        return self.result(entry, rows[0], self.module(entry), "an argument of this call") if rows else None
+        if not rows:
+            return None
+        made = self._maker_of_number(entry, rows[0])
+        note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
+        description = self.result(entry, rows[0], self.module(entry), note)
+        if made is not None:
+            set_place(description, self.source(self.entry_by_name(entry)[made.call]))
+        return description
+
+    def _maker_of_number(self, entry: int, row: int) -> MadeNumber | None:
+        """Return the call before the optimizer from which a number of Python follows that differs."""
+        leaves = self.table.target[row], self.table.golden[row]
+        numbers = [leaf.raw.get("value") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
+        pair = self.table.entries[entry]
+        if len(numbers) < 2 or not all(isinstance(number, float) for number in numbers) or not pair.of_both:
+            return None
+        dumps, calls = (self.comparison.target, self.comparison.golden), (str(pair.target), str(pair.golden))
+        made = maker_of_number(dumps, calls, (numbers[0], numbers[1]))
+        return made if made is not None and made.call in self.entry_by_name(entry) else None
 
     def _unused(self, entry: int) -> FirstDivergence | None:
         """Describe a collective whose result one side does not go on with."""

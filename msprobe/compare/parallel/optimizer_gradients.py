@@ -18,6 +18,8 @@ from msprobe.compare.parallel.optimizer_shards import add_shards, key_of_all
 from msprobe.compare.parallel.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.compare.records.gradient_trails import calls_after_backward, gradient_trails
+from msprobe.compare.records.lost_reductions import lost_reduction
+from msprobe.compare.records.numbers_of_python import maker_of_number, place_of
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor
 
@@ -33,6 +35,7 @@ _TOGETHER = "all gradients that the optimizer gets, seen as one value, differ; t
 _TOGETHER_EARLY = (
     "all gradients that the optimizer gets, seen as one value, differ; this call makes them before they are clipped"
 )
+_LOST = _BEFORE + "this call adds gradients up over ranks, and after it the ranks still have this one as it was before"
 _OF_MODULE = _BEFORE + "those of other parameters are right before they are clipped"
 
 
@@ -102,6 +105,9 @@ class WrongUpdates:
         known = [parameter for parameter in parameters if any(parameter in rank.trails for rank in self.golden)]
         if not wrong:
             return None, Suspect(self._first_wrong_call(parameters), _LATE)
+        stack = self._lost_reduction(wrong[0])
+        if stack:
+            return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect(stack, _LOST)
         stack = self._alone() if set(wrong) >= set(known) else ()
         if stack:
             return None, Suspect(stack, _ALONE)
@@ -123,12 +129,21 @@ class WrongUpdates:
         target, golden = (list(_stages(ranks, parameter)) for ranks in (self.target, self.golden))
         return bool(golden) and not any(_agree(own, golden[-1]) for own in target)
 
+    def _lost_reduction(self, parameter: _Parameter) -> Sequence[str]:
+        """Return where a gradient is added up over ranks, if the ranks go on with what they had before."""
+        for rank in self.target:
+            for stage in rank.trails.get(parameter, ())[:1]:
+                call = lost_reduction(rank.dump, stage.raw)
+                if call is not None:
+                    return rank.dump.stacks.get(call, ())
+        return ()
+
     def _alone(self) -> Sequence[str]:
         """Return where the first call between backward pass and optimizer is made that only the target makes."""
-        known = {_place_of(rank, name) for rank in self.golden for name in calls_after_backward(rank.dump)}
+        known = {place_of(rank.dump, name) for rank in self.golden for name in calls_after_backward(rank.dump)}
         for rank in self.target:
             for name in calls_after_backward(rank.dump):
-                if _place_of(rank, name) not in known and name.split(".")[1] not in _MOVES_DATA:
+                if place_of(rank.dump, name) not in known and name.split(".")[1] not in _MOVES_DATA:
                     return rank.dump.stacks.get(name, ())
         return ()
 
@@ -138,8 +153,22 @@ class WrongUpdates:
             for parameter in parameters:
                 call = rank.trails[parameter][-1].call if parameter in rank.trails else None
                 if call is not None:
-                    return rank.dump.stacks.get(self._maker(rank, call), ())
+                    made = self._maker_of_factor(rank, parameter, call)
+                    return rank.dump.stacks.get(made or self._maker(rank, call), ())
         return ()
+
+    def _maker_of_factor(self, rank: RankCalls, parameter: _Parameter, call: str) -> str | None:
+        """Return the call from which the number follows that a call multiplies a gradient with; None where the number
+        is that of the golden run, or a tensor."""
+        own = _factors(rank, call)
+        for other in self.golden:
+            counterpart = other.trails[parameter][-1].call if parameter in other.trails else None
+            pairs = zip(own, _factors(other, counterpart), strict=False) if counterpart is not None else ()
+            for numbers in pairs:
+                made = maker_of_number((rank.dump, other.dump), (call, counterpart or ""), numbers)
+                if made is not None:
+                    return made.call
+        return None
 
     def _maker(self, rank: RankCalls, call: str) -> str:
         """Return the first call on the way of the other arguments that returns what no call of the golden run of its
@@ -147,7 +176,7 @@ class WrongUpdates:
         others: dict[tuple[str, str], list[Mapping[str, object]]] = {}
         for other in self.golden:
             for name in calls_after_backward(other.dump):
-                others.setdefault(_place_of(other, name), []).extend(_results(other, name))
+                others.setdefault(place_of(other.dump, name), []).extend(_results(other, name))
         way, found = [call], call
         made = {_number(raw): name for name in calls_after_backward(rank.dump) for raw in _results(rank, name)}
         while way and len(way) < _LONGEST_WAY:
@@ -156,7 +185,7 @@ class WrongUpdates:
             if before is None:
                 break
             way.append(before)
-            known = others.get(_place_of(rank, before))
+            known = others.get(place_of(rank.dump, before))
             if known is not None and self._is_of_all(rank, before) and not _any_same(_results(rank, before), known):
                 found = before
         return found
@@ -194,18 +223,19 @@ def _agree(target: Grid, golden: Grid) -> bool:
     return close(whole(target, pair[0], other, kind=Kind.PARAMETER), other)
 
 
-def _place_of(rank: RankCalls, name: str) -> tuple[str, str]:
-    """Return what tells a call from others: its function, and where it is made."""
-    frames = rank.dump.stacks.get(name) or [""]
-    return name.rpartition(".forward")[0].rpartition(".")[0], frames[0].rpartition("/")[2].partition(", line ")[0]
-
-
 def _results(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
     yield from (raw for raw in rank.dump.data[name].get("output") or () if is_tensor(raw))
 
 
 def _given(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
     yield from (raw for raw in rank.dump.data[name].get("input_args") or () if is_tensor(raw))
+
+
+def _factors(rank: RankCalls, name: str) -> list[float]:
+    """Return the numbers of Python that a call gets."""
+    given = rank.dump.data[name].get("input_args") or ()
+    values = [raw.get("value") for raw in given if isinstance(raw, dict)]
+    return [value for value in values if isinstance(value, float)]
 
 
 def _is_scalar(raw: Mapping[str, object]) -> bool:
