@@ -120,6 +120,8 @@ class _DivergenceSearch(ComparedEntries):
             return cut
         row = self.differing_rows(entry)[0]
         inputs = [row for row in self.table.rows_of(entry) if self.comparison.measured.role[row] == Role.INPUT]
+        if not inputs and (description := self._from_outside(entry, row, "what the model returns differs")) is not None:
+            return description
         if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
             return self.result(entry, row, self.module(entry), "its inputs differ no more than between the reruns")
         return self.result(entry, row, self.module(entry), agreement_of(self.comparison, entry, inputs))
@@ -298,11 +300,11 @@ class _DivergenceSearch(ComparedEntries):
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
 
-    def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
+    def _from_outside(self, entry: int, row: int, what: str = "its input differs") -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
         if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
             return None
-        description = self.result(entry, row, self.module(entry), f"its input differs; {found.reason}")
+        description = self.result(entry, row, self.module(entry), f"{what}; {found.reason}")
         set_place(description, PairSource(of_stack(found.stack), None))
         self.place_told = True
         return description

@@ -21,7 +21,7 @@ from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, par
 from msprobe.core.store.reader import Dump
 
 _WRAPPERS = frozenset({"_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module", "_forward_module"})
-_LEADING = "module"
+_LEADING = WHOLE_MODEL = "module"
 _EXPERT = "expert"
 _SHARDED_CLASS = "FSDP"
 _COLLECTIVE = "Distributed"
@@ -211,10 +211,13 @@ def _with_keys(
         body = dump.data[name]
         cls = entry.cls.removeprefix(_SHARDED_CLASS) or entry.cls
         path, stage = located[name]
-        if path:  # the model itself is recorded inside of a wrapper only
+        part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
+        if path:
             parent = parent_of(dump.construct, name)
-            part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
             result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage, part))
+        elif part is Part.FORWARD:  # the model itself, which is recorded inside of a wrapper only
+            made = {"output": body.get("output")}
+            result.calls.append(Call(Key(WHOLE_MODEL, entry.phase, *at), name, cls, made, None, stage, part))
     return result
 
 

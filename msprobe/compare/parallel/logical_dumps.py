@@ -28,7 +28,7 @@ from msprobe.compare.parallel.arrangement import (
     why_no_whole,
 )
 from msprobe.compare.parallel.gradient_scale import gradient_scale
-from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
+from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
@@ -90,8 +90,16 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     apart = counts[0] == counts[1]
     for side in (target, golden):
         side.gather(apart=apart)
+    _forget_model_of_one_side(target.calls, golden.calls)
     tie(target.calls, golden.calls)
     return _Merge(target, golden, apart).dumps()
+
+
+def _forget_model_of_one_side(*sides: dict[Key, dict[Coordinates, Call]]) -> None:
+    """Take out what the model itself returns where one side alone records it: without a wrapper nothing does."""
+    for own, other in (sides, sides[::-1]):
+        for key in [key for key in own if key.path == WHOLE_MODEL and key not in other]:
+            del own[key]
 
 
 def _side(place: Place) -> Side:
@@ -426,7 +434,7 @@ def _dump(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key,
                 continue
             parent = keys.get(call.parent or "")
             parent = None if parent is None else _kept(parent, known)
-            construct.setdefault(names[key], None if parent is None else names[parent])
+            construct.setdefault(names[key], names[parent] if parent in known else None)
             if call.name in rank.dump.stacks:
                 stacks.setdefault(names[key], rank.dump.stacks[call.name])
     data = {names[key]: records[key] for key in _ordered(side, known)}
