@@ -24,10 +24,10 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
+from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
-from msprobe.compare.records.numbers_of_python import MadeNumber, maker_of_number
+from msprobe.compare.after_backward.numbers_of_python import MadeNumber, maker_of_number
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
@@ -324,10 +324,24 @@ class _DivergenceSearch(ComparedEntries):
             return description
         if not self.is_module(entry) or not results:
             return self.result(call, row, module, UNEXPLAINED)
+        if (description := self._not_added(enclosing, entry, results[0])) is not None:
+            return description
         note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
         description = self.result(enclosing, results[0], module, note)
         set_place(description, self.source(call))
         return description
+
+    def _not_added(self, enclosing: int, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a result that ranks hold as summands by the last module before an entry whose results are some."""
+        target, numbers = self.comparison.target, self.entry_by_name(enclosing)
+        if self.comparison.judged.kind[row] != RowKind.NOT_ADDED or not isinstance(target, MergedDump):
+            return None
+        before = [(numbers[name], maker) for name, maker in target.summands.items() if name in numbers]
+        maker = max((pair for pair in before if pair[0] < min(entry, enclosing)), default=None)
+        if maker is None or maker[1] not in numbers:
+            return None
+        text = f"{self.reason(row)}: {self.name(enclosing)} and what follows it get them from here"
+        return self.build(numbers[maker[1]], None, "not_added", text, self.module(numbers[maker[1]]))
 
     def _owned(self, number: int, row: int) -> list[int]:
         """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""

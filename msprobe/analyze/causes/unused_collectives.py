@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msprobe.analyze.communication import is_communication
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.likeness import same_values
-from msprobe.compare.records.lost_reductions import lost_reduction
+from msprobe.compare.after_backward.lost_reductions import lost_reduction
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind

@@ -32,12 +32,13 @@ from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key, Part, Rank
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
-from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
-from msprobe.compare.parallel.outside_calls import OutsideCalls
+from msprobe.compare.parallel.outside_modules.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
+from msprobe.compare.parallel.outside_modules.outside_calls import OutsideCalls
+from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
-from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
+from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
 from msprobe.core.naming import ModuleName, Phase
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
@@ -111,27 +112,6 @@ def _side(place: Place) -> Side:
 
 
 @dataclass(slots=True)
-class PartialSums:
-    """Results of module calls of which the ranks hold summands, and the summands that calls were given."""
-
-    results: list[tuple[dict[str, Any], tuple[float, ...]]] = field(default_factory=list)
-    given: set[tuple[float, ...]] = field(default_factory=set)
-
-    def add(self, record: dict[str, Any], digest: tuple[float, ...], *, received: bool) -> None:
-        """Remember a merged value; ``digest`` tells which summands it has, ``received`` whether a call was given it."""
-        if received:
-            self.given.add(digest)
-        else:
-            self.results.append((record, digest))
-
-    def mark(self) -> None:
-        """Mark the results with which other modules went on."""
-        for record, digest in self.results:
-            if digest in self.given:
-                record[PIECES] = NOT_ADDED
-
-
-@dataclass(slots=True)
 class _Merge:
     """The merge of both sides: records by identity, and what could not be put together. ``apart`` says whether micro
     batches are kept apart."""
@@ -170,7 +150,10 @@ class _Merge:
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
+        summands = self.partial_sums[0].makers(names)
+        made[0] = replace(
+            made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, summands=summands
+        )
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
@@ -298,7 +281,7 @@ class _Walk:
         if Mode.DRIFTED in pair[0].modes:
             record[PIECES] = COPIES_DIFFER
         if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
-            self.merge.partial_sums[self.side].add(record, _digest(grid), received=path[0] != "output")
+            self.merge.partial_sums[self.side].add(self.key, record, _digest(grid), received=path[0] != "output")
         return record
 
     def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:

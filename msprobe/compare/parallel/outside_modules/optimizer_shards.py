@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msprobe.compare.parallel.arrangement import Coordinates, Kind, likely, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.pieces import Piece, joined, piece_of
-from msprobe.compare.records.gradient_trails import Stage, shard_trails
+from msprobe.compare.after_backward.gradient_trails import Stage, shard_trails
 from msprobe.core.naming import Phase
 
 PATH, _CLASS, _NAME = "optimizer", "Gradients", "all"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.gradient_trails import calls_after_backward
+from msprobe.compare.after_backward.gradient_trails import calls_after_backward
 from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, leaves

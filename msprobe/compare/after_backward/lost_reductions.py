@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msprobe.compare.records.gradient_trails import calls_after_backward
+from msprobe.compare.after_backward.gradient_trails import calls_after_backward
 from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import NEAR, distance
 from msprobe.core.store.reader import Dump
