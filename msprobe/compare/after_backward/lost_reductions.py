@@ -33,7 +33,8 @@ def lost_reduction(dump: Dump, raw: Raw, before: str | None = None) -> str | Non
     """
     count = element_count(raw)
     calls = calls_after_backward(dump)
-    calls = calls[: calls.index(before)] if before in calls else calls
+    if before is not None:
+        calls = calls[: calls.index(before)] if before in calls else []
     for name in reversed(calls):
         if name.startswith(_COLLECTIVE) and _adds_up(dump, name, count):
             return name if _is_as_it_was(dump, raw, name) else None

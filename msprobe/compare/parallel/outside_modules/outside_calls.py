@@ -15,6 +15,7 @@ from typing import Any
 from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, Mode, arranged, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.outside_modules.stage_transfers import transfer
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor, leaves
@@ -52,11 +53,19 @@ class OutsideCalls:
             reason = self._own_difference(key)
             if reason:
                 return self._named(key, reason)
+        moved = transfer(self._ranks, call) if self._between_stages(call) else None
+        if moved is not None:
+            return moved
         first = next((key for key in candidates if self._inputs(key) is _State.DIFFERS), None)
         if first is None:
             return None
         alone = self._made_alone(next(iter(self._target[first].values()))[1])
         return alone or self._named(first, "the first call outside of the modules whose input differs")
+
+    def _between_stages(self, call: Call) -> bool:
+        """Return whether a call may be given what another pipeline stage has made."""
+        stages = {one.stage for rank in self._ranks for one in rank.calls}
+        return call.stage != (min(stages) if call.part is Part.FORWARD else max(stages))
 
     def _named(self, key: Key, reason: str) -> Suspect:
         rank, call = next(iter(self._target[key].values()))
