@@ -145,10 +145,11 @@ def test_a_tag_is_no_peer() -> None:
 
 
 def test_what_is_received_comes_after_what_is_made() -> None:
-    """Rank 0 received something wrong, rank 1 sent it; its call is recorded where the program waits for it, later."""
+    """Rank 0 received something wrong, rank 1 made it; sends are recorded where the program waits for them, at the end,
+    so that no rank seems to go on."""
     findings = [
-        RankFinding(0, program(0, [call("recv.0", number(1))]), entry=0, received=True),
-        RankFinding(1, program(1, [*compute(5), call("isend.0", number(0))]), entry=4),
+        RankFinding(0, program(0, [call("recv.0", number(1)), call("isend.0", number(1))]), entry=0),
+        RankFinding(1, program(1, [call("recv.0", number(0)), *compute(), call("isend.0", number(0))]), entry=1),
     ]
-    assert [standing.rank for standing in earliest(findings)] == [1, 0]
-    assert [standing.rank for standing in earliest([replace(one, received=True) for one in findings])] == [0, 1]
+    assert [standing.rank for standing in earliest(findings)] == [0, 1]
+    assert [standing.rank for standing in earliest([replace(findings[0], received=True), findings[1]])] == [1, 0]
