@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
+from msprobe.analyze.communication import is_communication
 from msprobe.analyze.compared_entries import ComparedEntries, add_figures
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -24,8 +25,8 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
-from msprobe.compare.records.leaves import slot_of
+from msprobe.compare.after_backward.gradient_trails import calls_after_backward, module_with_wrong_gradient
+from msprobe.compare.records.leaves import element_count, slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.after_backward.numbers_of_python import MadeNumber, maker_of_number
 from msprobe.compare.records.run_end import has_raised
@@ -33,6 +34,7 @@ from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_w
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
@@ -178,7 +180,8 @@ class _DivergenceSearch(ComparedEntries):
         lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
         if lost:
             return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
-        if self._later_step and moved_with_others(self.table, *self._judged, rows[0]):
+        kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
+        if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self.result(entry, rows[0], self.module(entry), "a parameter of this module")
 
@@ -269,7 +272,26 @@ class _DivergenceSearch(ComparedEntries):
             return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
-        return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
+        description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
+        return description or self.result(call, row, enclosing, UNEXPLAINED)
+
+    def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the last collective before it that one side alone makes, of a
+        tensor that the wrong one may hold: what puts them together leaves no record."""
+        calls = calls_after_backward(self.comparison.target)
+        if self.name(entry) not in calls:
+            return None
+        size = element_count(self.raw(row))
+        for number in range(entry - 1, -1, -1):
+            pair = self.table.entries[number]
+            if not pair.of_both and is_communication(pair.name):
+                leaves = (self.table.target[at] or self.table.golden[at] for at in self.table.rows_of(number))
+                sizes = [element_count(leaf.raw) for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+                if any(1 < own <= size for own in sizes):
+                    description = self._missing(number)
+                    description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
+                    return description
+        return None
 
     def _begins_model(self, entry: int) -> bool:
         """Return whether an entry is a forward call of the module that is called first."""

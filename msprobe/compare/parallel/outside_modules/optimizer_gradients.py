@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, arranged, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
@@ -20,6 +21,7 @@ from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward, gradient_trails
 from msprobe.compare.after_backward.lost_reductions import lost_reduction
 from msprobe.compare.after_backward.numbers_of_python import maker_of_number, place_of
+from msprobe.compare.records.leaves import element_count
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor
 
@@ -36,6 +38,8 @@ _TOGETHER_EARLY = (
     "all gradients that the optimizer gets, seen as one value, differ; this call makes them before they are clipped"
 )
 _LOST = _BEFORE + "this call adds gradients up over ranks, and after it the ranks still have this one as it was before"
+_OTHER_GROUP = _BEFORE + "this call adds gradients up over a group of ranks in which not all are that share it"
+_COLLECTIVE = "Distributed."
 _OF_MODULE = _BEFORE + "those of other parameters are right before they are clipped"
 
 
@@ -108,6 +112,9 @@ class WrongUpdates:
         stack = self._lost_reduction(wrong[0])
         if stack:
             return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect(stack, _LOST)
+        stack = self._other_group(wrong[0])
+        if stack:
+            return Key(wrong[0][0], Phase.PARAMETERS_GRAD, 0, 0, AT_OPTIMIZER), Suspect(stack, _OTHER_GROUP)
         stack = self._alone() if set(wrong) >= set(known) else ()
         if stack:
             return None, Suspect(stack, _ALONE)
@@ -136,6 +143,20 @@ class WrongUpdates:
                 call = lost_reduction(rank.dump, stage.raw)
                 if call is not None:
                     return rank.dump.stacks.get(call, ())
+        return ()
+
+    def _other_group(self, parameter: _Parameter) -> Sequence[str]:
+        """Return where the last collective is that adds up as many elements over ranks, if two ranks with the same part
+        of a parameter have different gradients, and these ranks are not among its group."""
+        raws = [(rank, rank.trails[parameter][-1].raw) for rank in self.target if parameter in rank.trails]
+        for (rank, raw), (other, different) in combinations(raws, 2):
+            pieces = piece_of(raw), piece_of(different)
+            if rank.place.tp != other.place.tp or None in pieces or pieces[0].agrees(pieces[1]):  # type: ignore[union-attr, arg-type]
+                continue
+            for name in reversed(calls_after_backward(rank.dump)):
+                group = _group_of(rank, name, element_count(raw))
+                if group:
+                    return rank.dump.stacks.get(name, ()) if other.dump.place.number not in group else ()
         return ()
 
     def _alone(self) -> Sequence[str]:
@@ -229,6 +250,16 @@ def _results(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
 
 def _given(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
     yield from (raw for raw in rank.dump.data[name].get("input_args") or () if is_tensor(raw))
+
+
+def _group_of(rank: RankCalls, name: str, count: float) -> list[int]:
+    """Return the ranks over which a call adds up a tensor of at least ``count`` elements; none for another call."""
+    if not name.startswith(_COLLECTIVE) or not any(element_count(raw) >= count > 1 for raw in _given(rank, name)):
+        return []
+    body = rank.dump.data[name]
+    nodes = [*(body.get("input_kwargs") or {}).values(), *(body.get("input_args") or ())]
+    groups = (node["group_ranks"] for node in nodes if isinstance(node, dict) and "group_ranks" in node)
+    return next((list(ranks) for ranks in groups if len(ranks) > 1), [])
 
 
 def _factors(rank: RankCalls, name: str) -> list[float]:
