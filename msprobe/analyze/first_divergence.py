@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.communication import is_communication
 from msprobe.analyze.compared_entries import ComparedEntries, add_figures
+from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
@@ -25,16 +26,13 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.after_backward.gradient_trails import calls_after_backward, module_with_wrong_gradient
-from msprobe.compare.records.leaves import element_count, slot_of
+from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
-from msprobe.compare.after_backward.numbers_of_python import MadeNumber, maker_of_number
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
-from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
@@ -112,21 +110,25 @@ class _DivergenceSearch(ComparedEntries):
             self._unused,
             self._exchanged,
             self._unexplained_input,
+            self._cut_gradient,
+            self._result_of_model,
         )
         for explain in explanations:
             description = explain(entry)
             if description is not None:
                 return description
-        cut = self._cut_gradient(entry)
-        if cut is not None:
-            return cut
         row = self.differing_rows(entry)[0]
         inputs = [row for row in self.table.rows_of(entry) if self.comparison.measured.role[row] == Role.INPUT]
-        if not inputs and (description := self._from_outside(entry, row, "what the model returns differs")) is not None:
-            return description
         if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
             return self.result(entry, row, self.module(entry), "its inputs differ no more than between the reruns")
         return self.result(entry, row, self.module(entry), agreement_of(self.comparison, entry, inputs))
+
+    def _result_of_model(self, entry: int) -> FirstDivergence | None:
+        """Describe what the model itself returns on merged ranks, which has no inputs there, by a call outside of the
+        other modules."""
+        if any(self.comparison.measured.role[row] == Role.INPUT for row in self.table.rows_of(entry)):
+            return None
+        return self._from_outside(entry, self.differing_rows(entry)[0], "what the model returns differs")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
@@ -204,23 +206,12 @@ class _DivergenceSearch(ComparedEntries):
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
         if not rows:
             return None
-        made = self._maker_of_number(entry, rows[0])
+        made = maker_of_argument(self.comparison, entry, rows[0])
         note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
         description = self.result(entry, rows[0], self.module(entry), note)
         if made is not None:
             set_place(description, self.source(self.entry_by_name(entry)[made.call]))
         return description
-
-    def _maker_of_number(self, entry: int, row: int) -> MadeNumber | None:
-        """Return the call before the optimizer from which a number of Python follows that differs."""
-        leaves = self.table.target[row], self.table.golden[row]
-        numbers = [leaf.raw.get("value") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
-        pair = self.table.entries[entry]
-        if len(numbers) < 2 or not all(isinstance(number, float) for number in numbers) or not pair.of_both:
-            return None
-        dumps, calls = (self.comparison.target, self.comparison.golden), (str(pair.target), str(pair.golden))
-        made = maker_of_number(dumps, calls, (numbers[0], numbers[1]))
-        return made if made is not None and made.call in self.entry_by_name(entry) else None
 
     def _unused(self, entry: int) -> FirstDivergence | None:
         """Describe a collective whose result one side does not go on with."""
@@ -276,22 +267,13 @@ class _DivergenceSearch(ComparedEntries):
         return description or self.result(call, row, enclosing, UNEXPLAINED)
 
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
-        """Describe a call after the backward passes by the last collective before it that one side alone makes, of a
-        tensor that the wrong one may hold: what puts them together leaves no record."""
-        calls = calls_after_backward(self.comparison.target)
-        if self.name(entry) not in calls:
+        """Describe a call after the backward passes by the last collective before it that one side alone makes."""
+        number = collective_of_one_side(self.comparison, entry, row)
+        if number is None:
             return None
-        size = element_count(self.raw(row))
-        for number in range(entry - 1, -1, -1):
-            pair = self.table.entries[number]
-            if not pair.of_both and is_communication(pair.name):
-                leaves = (self.table.target[at] or self.table.golden[at] for at in self.table.rows_of(number))
-                sizes = [element_count(leaf.raw) for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
-                if any(1 < own <= size for own in sizes):
-                    description = self._missing(number)
-                    description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
-                    return description
-        return None
+        description = self._missing(number)
+        description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
+        return description
 
     def _begins_model(self, entry: int) -> bool:
         """Return whether an entry is a forward call of the module that is called first."""

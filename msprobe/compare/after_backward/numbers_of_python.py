@@ -37,7 +37,9 @@ class MadeNumber(NamedTuple):
         return f"the number follows from the result of {self.call}"
 
 
-def maker_of_number(dumps: tuple[Dump, Dump], calls: tuple[str, str], numbers: tuple[float, float]) -> MadeNumber | None:
+def maker_of_number(
+    dumps: tuple[Dump, Dump], calls: tuple[str, str], numbers: tuple[float, float]
+) -> MadeNumber | None:
     """Return where a number that differs comes from; None where no call between backward pass and optimizer tells.
 
     Args:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msprobe.compare.after_backward.gradient_trails import Stage, last_backward
 from msprobe.compare.parallel.by_name.pipeline import micro_batches, numbers_on
 from msprobe.compare.parallel.layout import Coordinates
 from msprobe.compare.parallel.pieces import Piece
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.after_backward.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 

@@ -32,7 +32,11 @@ from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key, Part, Rank
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
-from msprobe.compare.parallel.outside_modules.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
+from msprobe.compare.parallel.outside_modules.optimizer_gradients import (
+    AT_OPTIMIZER,
+    WrongUpdates,
+    add_optimizer_gradients,
+)
 from msprobe.compare.parallel.outside_modules.outside_calls import OutsideCalls
 from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
@@ -151,9 +155,7 @@ class _Merge:
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
         summands = self.partial_sums[0].makers(names)
-        made[0] = replace(
-            made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, summands=summands
-        )
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, summands=summands)
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from msprobe.compare.after_backward.gradient_trails import calls_after_backward, gradient_trails
+from msprobe.compare.after_backward.lost_reductions import lost_reduction
+from msprobe.compare.after_backward.numbers_of_python import maker_of_number, place_of
 from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, arranged, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
 from msprobe.compare.parallel.outside_modules.optimizer_shards import add_shards, key_of_all
 from msprobe.compare.parallel.outside_modules.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
-from msprobe.compare.after_backward.gradient_trails import calls_after_backward, gradient_trails
-from msprobe.compare.after_backward.lost_reductions import lost_reduction
-from msprobe.compare.after_backward.numbers_of_python import maker_of_number, place_of
 from msprobe.compare.records.leaves import element_count
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from msprobe.compare.after_backward.gradient_trails import Stage, shard_trails
 from msprobe.compare.parallel.arrangement import Coordinates, Kind, likely, whole
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.pieces import Piece, joined, piece_of
-from msprobe.compare.after_backward.gradient_trails import Stage, shard_trails
 from msprobe.core.naming import Phase
 
 PATH, _CLASS, _NAME = "optimizer", "Gradients", "all"
@@ -26,7 +26,7 @@ class _Ways(NamedTuple):
     """The ways of the gradients of a rank to the optimizer, by parameter, or by number where they are shards."""
 
     place: Coordinates
-    trails: Mapping[Any, Sequence[Stage]]
+    trails: Mapping[Any, Sequence[Stage]]  # a parameter is copies or cuts, a shard of a rank is alone
 
 
 def add_shards(
@@ -59,8 +59,9 @@ def add_shards(
 def _ways(ranks: Sequence[RankCalls], trails: Sequence[Trails]) -> Iterator[_Ways]:
     for number, (rank, own) in enumerate(zip(ranks, trails, strict=True)):
         at = rank.place
-        found = own or {(number, index): stages for index, stages in enumerate(shard_trails(rank.dump))}
-        yield _Ways((at.tp, at.cp, at.dp, 0, 0), found)
+        shards = enumerate(shard_trails(rank.dump)) if not own else ()
+        ways: Mapping[Any, Sequence[Stage]] = own or {(number, index): stages for index, stages in shards}
+        yield _Ways((at.tp, at.cp, at.dp, 0, 0), ways)
 
 
 def _together(ways: Sequence[_Ways], stage: int) -> Piece | None:

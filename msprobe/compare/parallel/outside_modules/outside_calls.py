@@ -61,7 +61,9 @@ class OutsideCalls:
         candidates = list(self._before(consumer, call))
         summed = next((key for key in candidates if self._is_given_summand(key)), None)
         if summed is not None:
-            return self._named(summed, "ranks that share a sequence hold summands of what this call is given, not added")
+            return self._named(
+                summed, "ranks that share a sequence hold summands of what this call is given, not added"
+            )
         for key in candidates:
             reason = self._own_difference(key)
             if reason:

@@ -22,10 +22,10 @@ def transfer(ranks: Sequence[RankCalls], call: Call) -> Suspect | None:
     given = (leaf.raw for leaf in leaves(call.name, call.body) if leaf.slot == INPUT)
     wanted = [piece for raw in given if (piece := piece_of(raw)) is not None and piece.numel > 1]
     for functions, slot, reason in ((_SENDS, INPUT, _SENT), (_RECEIVES, OUTPUT, _RECEIVED)):
-        for rank in ranks:
-            for name in _calls(rank.dump, functions):
-                if any(piece.agrees(other) for piece in _moved(rank.dump, name, slot) for other in wanted):
-                    return Suspect(rank.dump.stacks.get(name, ()), reason)
+        calls = ((rank.dump, name) for rank in ranks for name in _calls(rank.dump, functions))
+        for dump, name in calls:
+            if any(piece.agrees(other) for piece in _moved(dump, name, slot) for other in wanted):
+                return Suspect(dump.stacks.get(name, ()), reason)
     return None
 
 
