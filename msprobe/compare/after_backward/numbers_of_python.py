@@ -8,7 +8,7 @@ makes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, leaves
 from msprobe.core.tensors.statistics import LARGEST
 
+_Places = Mapping[tuple[str, str], Sequence[str]]
+"""Names of calls by function and file."""
 _POWERS = (1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 _SAME, _OTHER, _FEW = 1e-5, 1e-5, 4
 
@@ -51,20 +53,25 @@ def maker_of_number(
         return None
     ratio = numbers[0] / numbers[1]
     target, golden = dumps
-    known = _few_at_each_place(golden, calls[1])
+    pairs = _counterparts(_few_at_each_place(target, calls[0]), _few_at_each_place(golden, calls[1]))
     order = {name: number for number, name in enumerate(_before(target, calls[0]))}
-    pairs = [
-        (order[own], own, other)
-        for place, names in _few_at_each_place(target, calls[0]).items()
-        if len(names) == len(known.get(place, ()))
-        for own, other in zip(names, known[place], strict=True)
-    ]
-    for _, name, counterpart in sorted(pairs, reverse=True):
+    for name, counterpart in sorted(pairs, key=lambda pair: -order[pair[0]]):
         for slot in (OUTPUT, INPUT):
             values = product(_numbers(target, name, slot), _numbers(golden, counterpart, OUTPUT))
             if any(_explains(own / other, ratio) for own, other in values):
                 return MadeNumber(name, unused=slot == INPUT)
     return None
+
+
+def _counterparts(target: _Places, golden: _Places) -> Iterator[tuple[str, str]]:
+    """Yield the calls of the target with those of the golden run at the same place; a call that the target alone makes
+    with each of the golden run."""
+    for place, names in target.items():
+        others = golden.get(place)
+        if others is None:
+            yield from product(names, (name for own in golden.values() for name in own))
+        elif len(names) == len(others):
+            yield from zip(names, others, strict=True)
 
 
 def _few_at_each_place(dump: Dump, call: str) -> dict[tuple[str, str], list[str]]:
