@@ -12,7 +12,7 @@ from typing import Any
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import NEAR, distance
+from msprobe.compare.records.likeness import NEAR, distance, is_part
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER_GRAD, is_tensor, leaves
 from msprobe.core.tensors.projection import KEY
@@ -31,21 +31,20 @@ def lost_reduction(dump: Dump, raw: Raw, before: str | None = None) -> str | Non
         raw: the gradient, as it is later.
         before: the call that is given it; None where all collectives come earlier.
     """
-    count = element_count(raw)
     calls = calls_after_backward(dump)
     if before is not None:
         calls = calls[: calls.index(before)] if before in calls else []
     for name in reversed(calls):
-        if name.startswith(_COLLECTIVE) and _adds_up(dump, name, count):
+        if name.startswith(_COLLECTIVE) and _adds_up(dump, name, raw):
             return name if _is_as_it_was(dump, raw, name) else None
     return None
 
 
-def _adds_up(dump: Dump, name: str, count: float) -> bool:
-    """Return whether a collective changes a tensor of more than ``count`` elements by more than a factor."""
+def _adds_up(dump: Dump, name: str, raw: Raw) -> bool:
+    """Return whether a collective changes a flat buffer, of which a tensor may be a part, by more than a factor."""
     given, made = (list(_tensors(dump, name, slot)) for slot in (INPUT, OUTPUT))
     pairs = ((own, other) for own in given for other in made if element_count(own) == element_count(other))
-    return any(element_count(own) > count > 1 and not _is_multiple(other, own) for own, other in pairs)
+    return any(len(own["shape"]) == 1 and is_part(raw, own) and not _is_multiple(other, own) for own, other in pairs)
 
 
 def _is_as_it_was(dump: Dump, raw: Raw, collective: str) -> bool:

@@ -1,4 +1,4 @@
-"""One rank that adds up all gradients in a buffer: ``python -m tests.compare.after_backward.buffer_job RANK SIZE FOLDER [FAULT]``.
+"""One rank that adds up all gradients in a buffer: ``python -m FILE RANK SIZE FOLDER KIND [FAULT]``.
 
 The buffer is scaled and reduced, each gradient is a part of it, and all are clipped by their norm. With ``shards`` each
 rank updates a part of all parameters, seen as one row.
@@ -15,7 +15,7 @@ from torch import nn
 
 from msprobe.pytorch import PrecisionDebugger
 
-SAMPLES, LARGEST = 8, 0.2
+SAMPLES, LARGEST = 8, 0.05
 
 
 def reduced(buffer: torch.Tensor, size: int, fault: str) -> None:

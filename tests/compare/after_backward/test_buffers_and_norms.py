@@ -1,4 +1,4 @@
-"""Gradients in a buffer, and the norm by which they are clipped: the call is named that makes what optimizers get wrong."""
+"""Gradients in a buffer, and the norm by which they are clipped: the call that makes them wrong is named."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward, gradient_trails
 from msprobe.compare.after_backward.lost_reductions import lost_reduction
@@ -128,7 +129,10 @@ class WrongUpdates:
         call = stages[-1 if right else -2].call if stages else None
         if call is None:
             return Suspect((), _TOGETHER)
-        call = self._maker(self.target[0], call) if right else call
+        if right:
+            first, reference = self.target[0], self.golden[0]
+            golden = next((stage[-1].call for stage in reference.shards if stage[-1].call is not None), None)
+            call = _maker_of_factor((first, call), (reference, golden)) or self._maker(first, call)
         return Suspect(self.target[0].dump.stacks.get(call, ()), _TOGETHER if right else _TOGETHER_EARLY)
 
     def _is_wrong_early(self, parameter: _Parameter) -> bool:
@@ -138,26 +142,37 @@ class WrongUpdates:
 
     def _lost_reduction(self, parameter: _Parameter) -> Sequence[str]:
         """Return where a gradient is added up over ranks, if the ranks go on with what they had before."""
-        for rank in self.target:
-            for stage in rank.trails.get(parameter, ())[:1]:
-                call = lost_reduction(rank.dump, stage.raw)
-                if call is not None:
-                    return rank.dump.stacks.get(call, ())
+        for rank, _ in self._apart(parameter):
+            call = lost_reduction(rank.dump, rank.trails[parameter][0].raw)
+            if call is not None:
+                return rank.dump.stacks.get(call, ())
         return ()
 
     def _other_group(self, parameter: _Parameter) -> Sequence[str]:
-        """Return where the last collective is that adds up as many elements over ranks, if two ranks with the same part
-        of a parameter have different gradients, and these ranks are not among its group."""
-        raws = [(rank, rank.trails[parameter][-1].raw) for rank in self.target if parameter in rank.trails]
-        for (rank, raw), (other, different) in combinations(raws, 2):
-            pieces = piece_of(raw), piece_of(different)
-            if rank.place.tp != other.place.tp or None in pieces or pieces[0].agrees(pieces[1]):  # type: ignore[union-attr, arg-type]
-                continue
+        """Return where the last collective is that adds up as many elements over ranks, if two ranks that share a
+        parameter have different gradients, and these ranks are not among its group."""
+        for rank, other in self._apart(parameter):
+            raw = rank.trails[parameter][-1].raw
             for name in reversed(calls_after_backward(rank.dump)):
-                group = _group_of(rank, name, element_count(raw))
+                group = _group_of(rank, name, raw)
                 if group:
                     return rank.dump.stacks.get(name, ()) if other.dump.place.number not in group else ()
         return ()
+
+    def _apart(self, parameter: _Parameter) -> Iterator[tuple[RankCalls, RankCalls]]:
+        """Yield pairs of ranks that have the same part of a parameter, and different gradients at the optimizer."""
+        for rank, other in combinations([rank for rank in self.target if parameter in rank.trails], 2):
+            own, different = (piece_of(one.trails[parameter][-1].raw) for one in (rank, other))
+            alike = own is None or different is None or own.agrees(different)
+            if not alike and (rank.place.tp == other.place.tp or self._is_whole(parameter, rank)):
+                yield rank, other
+
+    def _is_whole(self, parameter: _Parameter, rank: RankCalls) -> bool:
+        """Return whether a rank has as much of a parameter as the golden run has altogether."""
+        others = [other.trails[parameter][-1].raw for other in self.golden if parameter in other.trails]
+        pieces = [piece for raw in others if (piece := piece_of(raw)) is not None]
+        size = element_count(rank.trails[parameter][-1].raw)
+        return bool(pieces) and pieces[0].numel == size and all(pieces[0].agrees(piece) for piece in pieces)
 
     def _alone(self) -> Sequence[str]:
         """Return where the first call between backward pass and optimizer is made that only the target makes."""
@@ -174,22 +189,10 @@ class WrongUpdates:
             for parameter in parameters:
                 call = rank.trails[parameter][-1].call if parameter in rank.trails else None
                 if call is not None:
-                    made = self._maker_of_factor(rank, parameter, call)
-                    return rank.dump.stacks.get(made or self._maker(rank, call), ())
+                    others = ((own, own.trails[parameter][-1].call) for own in self.golden if parameter in own.trails)
+                    made = (_maker_of_factor((rank, call), other) for other in others)
+                    return rank.dump.stacks.get(next(filter(None, made), None) or self._maker(rank, call), ())
         return ()
-
-    def _maker_of_factor(self, rank: RankCalls, parameter: _Parameter, call: str) -> str | None:
-        """Return the call from which the number follows that a call multiplies a gradient with; None where the number
-        is that of the golden run, or a tensor."""
-        own = _factors(rank, call)
-        for other in self.golden:
-            counterpart = other.trails[parameter][-1].call if parameter in other.trails else None
-            pairs = zip(own, _factors(other, counterpart), strict=False) if counterpart is not None else ()
-            for numbers in pairs:
-                made = maker_of_number((rank.dump, other.dump), (call, counterpart or ""), numbers)
-                if made is not None:
-                    return made.call
-        return None
 
     def _maker(self, rank: RankCalls, call: str) -> str:
         """Return the first call on the way of the other arguments that returns what no call of the golden run of its
@@ -252,14 +255,31 @@ def _given(rank: RankCalls, name: str) -> Iterator[Mapping[str, object]]:
     yield from (raw for raw in rank.dump.data[name].get("input_args") or () if is_tensor(raw))
 
 
-def _group_of(rank: RankCalls, name: str, count: float) -> list[int]:
-    """Return the ranks over which a call adds up a tensor of at least ``count`` elements; none for another call."""
-    if not name.startswith(_COLLECTIVE) or not any(element_count(raw) >= count > 1 for raw in _given(rank, name)):
+def _group_of(rank: RankCalls, name: str, gradient: Mapping[str, Any]) -> list[int]:
+    """Return the ranks over which a call adds up a tensor of the shape of a gradient, or a flat buffer that is larger;
+    none for another call."""
+    count = element_count(gradient)
+    given = list(_given(rank, name)) if name.startswith(_COLLECTIVE) else []
+    flat = [raw for raw in given if len(raw["shape"]) == 1 and element_count(raw) >= count > 1]  # type: ignore[arg-type]
+    if not flat and not any(raw["shape"] == gradient["shape"] for raw in given):
         return []
     body = rank.dump.data[name]
     nodes = [*(body.get("input_kwargs") or {}).values(), *(body.get("input_args") or ())]
     groups = (node["group_ranks"] for node in nodes if isinstance(node, dict) and "group_ranks" in node)
     return next((list(ranks) for ranks in groups if len(ranks) > 1), [])
+
+
+def _maker_of_factor(target: tuple[RankCalls, str], golden: tuple[RankCalls, str | None]) -> str | None:
+    """Return the call from which the number follows that a call multiplies a gradient with; None where the number is
+    that of the golden run, or a tensor."""
+    (rank, call), (other, counterpart) = target, golden
+    if counterpart is None:
+        return None
+    for numbers in zip(_factors(rank, call), _factors(other, counterpart), strict=False):
+        made = maker_of_number((rank.dump, other.dump), (call, counterpart), numbers)
+        if made is not None:
+            return made.call
+    return None
 
 
 def _factors(rank: RankCalls, name: str) -> list[float]:
