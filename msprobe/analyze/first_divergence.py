@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
 from msprobe.analyze.compared_entries import UNEXPLAINED, ComparedEntries, add_figures
+from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import (
@@ -24,7 +26,6 @@ from msprobe.compare.records.call_source import (
     of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, parents_of
-from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
@@ -138,19 +139,25 @@ class _DivergenceSearch(ComparedEntries):
             self._exchanged,
             self._cut_term,
             self._unexplained_input,
+            self._cut_gradient,
+            self._result_of_model,
         )
         for explain in explanations:
             description = explain(entry)
             if description is not None:
                 return description
-        cut = self._cut_gradient(entry)
-        if cut is not None:
-            return cut
         row = self.differing_rows(entry)[0]
         inputs = [row for row in self.table.rows_of(entry) if self.comparison.measured.role[row] == Role.INPUT]
         if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
             return self.result(entry, row, self.module(entry), "its inputs differ no more than between the reruns")
         return self.result(entry, row, self.module(entry), agreement_of(self.comparison, entry, inputs))
+
+    def _result_of_model(self, entry: int) -> FirstDivergence | None:
+        """Describe what the model itself returns on merged ranks, which has no inputs there, by a call outside of the
+        other modules."""
+        if any(self.comparison.measured.role[row] == Role.INPUT for row in self.table.rows_of(entry)):
+            return None
+        return self._from_outside(entry, self.differing_rows(entry)[0], "what the model returns differs")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
@@ -214,7 +221,8 @@ class _DivergenceSearch(ComparedEntries):
         lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
         if lost:
             return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
-        if self._later_step and moved_with_others(self.table, *self._judged, rows[0]):
+        kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
+        if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self.result(entry, rows[0], self.module(entry), "a parameter of this module")
 
@@ -257,7 +265,14 @@ class _DivergenceSearch(ComparedEntries):
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
-        return self.result(entry, rows[0], self.module(entry), "an argument of this call") if rows else None
+        if not rows:
+            return None
+        made = maker_of_argument(self.comparison, entry, rows[0])
+        note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
+        description = self.result(entry, rows[0], self.module(entry), note)
+        if made is not None:
+            set_place(description, self.source(self.entry_by_name(entry)[made.call]))
+        return description
 
     def _unused(self, entry: int) -> FirstDivergence | None:
         """Describe a collective whose result one side does not go on with."""
@@ -311,7 +326,17 @@ class _DivergenceSearch(ComparedEntries):
             return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
-        return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
+        description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
+        return description or self.result(call, row, enclosing, UNEXPLAINED)
+
+    def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the last collective before it that one side alone makes."""
+        number = collective_of_one_side(self.comparison, entry, row)
+        if number is None:
+            return None
+        description = self._missing(number)
+        description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
+        return description
 
     def _begins_model(self, entry: int) -> bool:
         """Return whether an entry is a forward call of the module that is called first, or of one around it."""
@@ -351,7 +376,7 @@ class _DivergenceSearch(ComparedEntries):
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
 
-    def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
+    def _from_outside(self, entry: int, row: int, what: str = "its input differs") -> FirstDivergence | None:
         """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
         if not self.comparison.target.merged:
             return None
@@ -359,7 +384,7 @@ class _DivergenceSearch(ComparedEntries):
 
         if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
             return None
-        description = self.result(entry, row, self.module(entry), f"its input differs; {found.reason}")
+        description = self.result(entry, row, self.module(entry), f"{what}; {found.reason}")
         set_place(description, PairSource(of_stack(found.stack), None))
         self.place_told = True
         return description
@@ -379,10 +404,26 @@ class _DivergenceSearch(ComparedEntries):
             return description
         if not self.is_module(entry) or not results:
             return self.result(call, row, module, UNEXPLAINED)
+        if (description := self._not_added(enclosing, entry, results[0])) is not None:
+            return description
         note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
         description = self.result(enclosing, results[0], module, note)
         set_place(description, self.source(call))
         return description
+
+    def _not_added(self, enclosing: int, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a result that ranks hold as summands by the last module before an entry whose results are some."""
+        target, numbers = self.comparison.target, self.entry_by_name(enclosing)
+        if self.comparison.judged.kind[row] != RowKind.NOT_ADDED:
+            return None
+        from msprobe.compare.parallel.merged_dump import summands_of  # loaded where ranks are merged
+
+        before = [(numbers[name], maker) for name, maker in summands_of(target).items() if name in numbers]
+        maker = max((pair for pair in before if pair[0] < min(entry, enclosing)), default=None)
+        if maker is None or maker[1] not in numbers:
+            return None
+        text = f"{self.reason(row)}: {self.name(enclosing)} and what follows it get them from here"
+        return self.build(numbers[maker[1]], None, "not_added", text, self.module(numbers[maker[1]]))
 
     def _owned(self, number: int, row: int) -> list[int]:
         """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""

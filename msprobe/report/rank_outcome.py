@@ -205,7 +205,7 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
         Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
         for call in content["program"]
     ]
-    return RankFinding(content["rank"], program, content["entry"], content["after"])
+    return RankFinding(content["rank"], program, content["entry"], content["after"], content["received"])
 
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:

@@ -15,10 +15,14 @@ from msprobe.compare.parallel.arrangement import Coordinates
 from msprobe.compare.parallel.by_identity.side import Side, dump_of, side_of
 from msprobe.compare.parallel.by_identity.value_merge import MergedValues, ValueMerge
 from msprobe.compare.parallel.gradient_scale import gradient_scale
-from msprobe.compare.parallel.identity import Call, Key
+from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key
 from msprobe.compare.parallel.merged_dump import Suspect
-from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
-from msprobe.compare.parallel.outside_calls import OutsideCalls
+from msprobe.compare.parallel.outside_modules.optimizer_gradients import (
+    AT_OPTIMIZER,
+    WrongUpdates,
+    add_optimizer_gradients,
+)
+from msprobe.compare.parallel.outside_modules.outside_calls import OutsideCalls
 from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.core.naming import ModuleName, Phase
@@ -44,6 +48,7 @@ def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tu
     apart = counts[0] == counts[1]
     for side in (target, golden):
         side.gather(apart=apart)
+    _forget_model_of_one_side(target.calls, golden.calls)
     tie(target.calls, golden.calls)
     values = MergedValues((target.sharing, golden.sharing), _share_experts_otherwise(target, golden))
     return _Merge(target, golden, apart, values).dumps()
@@ -53,6 +58,11 @@ def _share_experts_otherwise(*sides: Side) -> bool:
     """Return whether the sides share tokens among experts in another way."""
     shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in sides]
     return shared[0] != shared[1]
+def _forget_model_of_one_side(*sides: dict[Key, dict[Coordinates, Call]]) -> None:
+    """Take out what the model itself returns where one side alone records it: without a wrapper nothing does."""
+    for own, other in (sides, sides[::-1]):
+        for key in [key for key in own if key.path == WHOLE_MODEL and key not in other]:
+            del own[key]
 
 
 @dataclass(slots=True)
@@ -83,7 +93,8 @@ class _Merge:
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
+        summands = self.values.partial_sums[0].makers(names)
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, summands=summands)
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.values.unclear, strict=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from msprobe.core.store.reader import Dump
@@ -35,17 +35,25 @@ class MergedDump(Dump):
         rounded: the calls of modules that round what they multiply to a few bits, on both sides alike.
         update: returns for a gradient that the optimizer gets what makes it wrong after the backward pass; None for
             other entries.
+        summands: the forward calls whose results the ranks hold as summands, in the order of execution, each with the
+            first call that returned the same ones.
     """
 
     merged: ClassVar[bool] = True
     suspect: Callable[[str], Suspect | None] = _nothing
     update: Callable[[str], Suspect | None] = _nothing
     rounded: frozenset[str] = frozenset()
+    summands: Mapping[str, str] = field(default_factory=dict)
 
 
 def rounded_calls(dump: Dump) -> frozenset[str]:
     """Return the calls of modules that round on both sides alike what they multiply; none in other dumps."""
     return dump.rounded if isinstance(dump, MergedDump) else frozenset()
+
+
+def summands_of(dump: Dump) -> Mapping[str, str]:
+    """Return the calls whose results the ranks hold as summands, as ``MergedDump.summands``; none in other dumps."""
+    return dump.summands if isinstance(dump, MergedDump) else {}
 
 
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:

@@ -66,7 +66,7 @@ def dump_of(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Ke
                 continue
             parent = keys.get(call.parent or "")
             parent = None if parent is None else _kept(parent, known)
-            construct.setdefault(names[key], None if parent is None else names[parent])
+            construct.setdefault(names[key], names[parent] if parent in known else None)
             if call.name in rank.dump.stacks:
                 stacks.setdefault(names[key], rank.dump.stacks[call.name])
     data = {names[key]: records[key] for key in _ordered(side, known)}

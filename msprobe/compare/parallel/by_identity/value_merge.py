@@ -23,34 +23,14 @@ from msprobe.compare.parallel.arrangement import (
     why_no_whole,
 )
 from msprobe.compare.parallel.identity import Key
+from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
-from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
+from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor
 
 _Path = tuple[Any, ...]
 _EXPERT = "expert"
-
-
-@dataclass(slots=True)
-class PartialSums:
-    """Results of module calls of which the ranks hold summands, and the summands that calls were given."""
-
-    results: list[tuple[dict[str, Any], tuple[float, ...]]] = field(default_factory=list)
-    given: set[tuple[float, ...]] = field(default_factory=set)
-
-    def add(self, record: dict[str, Any], digest: tuple[float, ...], *, received: bool) -> None:
-        """Remember a merged value; ``digest`` tells which summands it has, ``received`` whether a call was given it."""
-        if received:
-            self.given.add(digest)
-        else:
-            self.results.append((record, digest))
-
-    def mark(self) -> None:
-        """Mark the results with which other modules went on."""
-        for record, digest in self.results:
-            if digest in self.given:
-                record[PIECES] = NOT_ADDED
 
 
 @dataclass(slots=True)
@@ -123,7 +103,7 @@ class ValueMerge:
         if Mode.DRIFTED in pair[0].modes:
             record[PIECES] = COPIES_DIFFER
         if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
-            self.merged.partial_sums[self.side].add(record, _digest(grid), received=path[0] != "output")
+            self.merged.partial_sums[self.side].add(self.key, record, _digest(grid), received=path[0] != "output")
         return record
 
     def _factors(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any]) -> tuple[float, float]:

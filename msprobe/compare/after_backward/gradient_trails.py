@@ -60,6 +60,17 @@ def gradient_trails(dump: Dump) -> dict[Parameter, list[Stage]]:
     return {parameter: _trail(raw, makers) for parameter, raw in gradients.items()}
 
 
+def shard_trails(dump: Dump) -> list[list[Stage]]:
+    """Return the ways of the tensors that the calls of the optimizer read and never write: the gradients, also of a
+    shard that belongs to no parameter."""
+    calls = [_optimizer_call(dump.data[name], name) for name in dump.data if _of_optimizer(dump, name)]
+    arguments = [argument for call in calls for argument in (*call.given, *call.returned)]
+    written = {_fingerprint(argument.raw) for argument in arguments if argument.written}
+    read = {_fingerprint(argument.raw): argument.raw for argument in arguments if math.prod(argument.raw["shape"]) > 1}
+    makers = _Makers(dump)
+    return [_trail(raw, makers) for fingerprint, raw in read.items() if fingerprint not in written]
+
+
 def _of_optimizer(dump: Dump, name: str) -> bool:
     return name.endswith(_FORWARD) and parent_of(dump.construct, name) == OPTIMIZER
 
