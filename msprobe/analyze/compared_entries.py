@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.parallel.merged_dump import wrong_ranks
 from msprobe.compare.records.call_source import PairSource, parent_in_phase, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import slot_of
@@ -126,6 +127,8 @@ class ComparedEntries:
             stack=[],
         )
         set_place(description, source_of_pair(pair, self.comparison.target, self.comparison.golden))
+        found = wrong_ranks(self.comparison.target, pair.target, slot)
+        description.ranks, description.blame = list(found.numbers), found.words
         return description
 
 

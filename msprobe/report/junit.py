@@ -104,6 +104,7 @@ def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
 def _details(first: FirstDivergence) -> str:
     only = first.target is None
     lines = [f"target: {first.target}", f"golden: {first.golden}", f"slot: {first.slot}", f"module: {first.module}"]
+    lines += [f"ranks: {first.ranks_text}"] if first.ranks else []
     lines += [f"token: {first.token_text}"] if first.token_text else []
     lines += [f"source{' (golden run)' if only else ''}: {first.source}"] if first.source else []
     lines += [f"stack{' (golden run)' if only else ''}:", *(f"  {' '.join(frame.split())}" for frame in first.stack)]

@@ -101,7 +101,7 @@ def _merged(group: Sequence[Piece], mode: Mode, other: Piece | None) -> Piece:
     if len(group) == 1:
         return group[0]
     if mode is Mode.DRIFTED and other is not None:
-        return max(group, key=lambda piece: _distance(piece, other))
+        return max(group, key=lambda piece: distance(piece, other))
     return _MERGES[mode](group)
 
 
@@ -113,7 +113,8 @@ _MERGES: Mapping[Mode, Callable[[Sequence[Piece]], Piece]] = {
 }
 
 
-def _distance(piece: Piece, other: Piece) -> float:
+def distance(piece: Piece, other: Piece) -> float:
+    """Return how far the statistics of two pieces are from each other."""
     pairs = [(piece.largest.low, other.largest.low), (piece.smallest.low, other.smallest.low)]
     pairs += [
         (left, right)

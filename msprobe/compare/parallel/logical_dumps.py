@@ -27,11 +27,12 @@ from msprobe.compare.parallel.arrangement import (
     whole,
     why_no_whole,
 )
+from msprobe.compare.parallel.blame.wrong_ranks import RanksOfValues
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
-from msprobe.compare.parallel.merged_dump import MergedDump, Suspect
+from msprobe.compare.parallel.merged_dump import MergedDump, Suspect, WrongRanks
 from msprobe.compare.parallel.optimizer_gradients import AT_OPTIMIZER, WrongUpdates, add_optimizer_gradients
 from msprobe.compare.parallel.outside_calls import OutsideCalls
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
@@ -162,7 +163,9 @@ class _Merge:
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
+        made[0] = replace(
+            made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, blame=suspects.ranks_of
+        )
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
@@ -237,6 +240,13 @@ class _Suspects:
         key, suspect = WrongUpdates(self.sides[0].ranks, self.sides[1].ranks).suspect()
         entry = next((entry for entry, own in self.keys.items() if own == key), name)
         return replace(suspect, entry=entry)
+
+    def ranks_of(self, name: str, slot: str | None) -> WrongRanks:
+        """Return the ranks of the target to blame for a value; none where one rank holds the model."""
+        key, (target, golden) = self.keys.get(name), self.sides
+        if key is None or len(target.ranks) == 1:
+            return WrongRanks()
+        return RanksOfValues(target.ranks, target.calls, golden.calls).wrong(name, key, slot)
 
 
 @dataclass(slots=True)

@@ -20,9 +20,22 @@ class Suspect:
     entry: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WrongRanks:
+    """The ranks to blame for a wrong value, and why these."""
+
+    numbers: tuple[int, ...] = ()
+    words: str = ""
+
+
 def _nothing(name: str) -> Suspect | None:
     """Return that no call is known."""
     return None
+
+
+def _no_ranks(name: str, slot: str | None) -> WrongRanks:
+    """Return that no rank is known."""
+    return WrongRanks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +47,13 @@ class MergedDump(Dump):
         rounded: the calls of modules that round what they multiply to a few bits, on both sides alike.
         update: returns for a gradient that the optimizer gets what makes it wrong after the backward pass; None for
             other entries.
+        blame: returns for an entry and a slot the ranks of the target that make its value wrong.
     """
 
     suspect: Callable[[str], Suspect | None] = _nothing
     update: Callable[[str], Suspect | None] = _nothing
     rounded: frozenset[str] = frozenset()
+    blame: Callable[[str, str | None], WrongRanks] = _no_ranks
 
 
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
@@ -51,3 +66,8 @@ def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
 def update_of(dump: Dump, name: str | None) -> Suspect | None:
     """Return what makes a gradient wrong that the optimizer of merged ranks gets; None for any other entry."""
     return dump.update(name) if isinstance(dump, MergedDump) and name is not None else None
+
+
+def wrong_ranks(dump: Dump, name: str | None, slot: str | None) -> WrongRanks:
+    """Return the ranks of a merged target that make a value wrong; none for other dumps."""
+    return dump.blame(name, slot) if isinstance(dump, MergedDump) and name is not None else WrongRanks()

@@ -1,0 +1,1 @@
+"""Which ranks make a value of a merged model wrong."""
