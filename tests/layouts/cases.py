@@ -8,11 +8,9 @@ than one process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tests.layout_bed.cases import LayoutCase, Place
 from tests.layouts.layouts import LAYOUTS
 from tests.layouts.runs import FAULTS, PROGRAM, Run
-from tests.parallel_modes.modes import Fault
 
 Lines = set[tuple[str, int]]
 """Names of files of the program with numbers of lines."""
@@ -70,33 +68,18 @@ COMBINED = (
 """Layout with a fault, another layout, and the fault."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """Two runs.
-
-    Args:
-        name: what is compared.
-        target: the run that is judged.
-        golden: a run without a fault.
-        fault: what the target has, or None where both are right.
-        merged: whether the comparison is told the layouts.
-    """
-
-    name: str
-    target: Run
-    golden: Run
-    fault: Fault | None = None
-    merged: bool = True
+class Case(LayoutCase):
+    """Two runs of the model. Right is a line of the edit; an edit changes no numbers of lines."""
 
     @property
-    def harmless(self) -> bool:
-        """Return whether the runs compute the same."""
-        return self.fault is None
+    def expected(self) -> str:
+        return ", ".join(f"{file}:{line}" for file, line in sorted(self._lines()))
 
-    def right_lines(self) -> Lines:
-        """Return the lines of which one has to be named; an edit changes no numbers of lines."""
+    def is_place(self, place: Place) -> bool:
+        return (place.path.name, place.line) in self._lines()
+
+    def _lines(self) -> Lines:
         texts = {path.name: path.read_text(encoding="utf-8") for path in PROGRAM}
-        assert self.fault is not None, self.name
         return {(name, line) for name, text in texts.items() for line in self.fault.lines(self.fault.edited(text))}
 
 

@@ -1,76 +1,32 @@
-"""Runs: a layout with or without a fault, where its recording lies, and how it is made."""
+"""The model in a layout, with or without a fault."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tests.layouts.layouts import LAYOUTS, Layout
-from tests.parallel_modes.modes import Fault, read_faults
-from tests.ranks import run_ranks
+from tests.layout_bed import runs
+from tests.layout_bed.runs import LayoutRun
+from tests.parallel_modes.modes import read_faults
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = sorted((HERE / "programs").glob("*.py"))
 FAULTS = read_faults(HERE / "faults.txt", ranks="")
-DUMP = "dump"
+GAPS = HERE / "known_gaps.json"
 
 
-@dataclass(frozen=True)
-class Run:
-    """A training in a layout. ``variant`` is ``healthy``, ``again`` or the name of a fault of the layout."""
-
-    layout: Layout
-    variant: str = "healthy"
+class Run(LayoutRun):
+    """A training of the model in a layout."""
 
     @property
-    def fault(self) -> Fault | None:
-        """Return the fault that the run has."""
-        return FAULTS.get(f"{self.layout.name}-{self.variant}")
-
-    def folder(self, cache: Path) -> Path:
-        """Return the folder of the recording below ``cache``: its name follows from the program and the layout."""
-        fault = self.fault
+    def content(self) -> str:
+        fault = FAULTS.get(f"{self.layout.name}-{self.variant}")
         edit = (fault.old, fault.new, fault.ranks) if fault else ()
         texts = [path.read_text(encoding="utf-8") for path in PROGRAM]
-        content = json.dumps([texts, repr(self.layout), edit])
-        return cache / f"{self.layout.name}-{self.variant}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-
-    def is_recorded(self, cache: Path) -> bool:
-        """Return whether every rank has come to its end."""
-        return all(result_of(self.folder(cache), rank).exists() for rank in range(self.layout.size))
-
-    def results(self, cache: Path) -> list[dict[str, Any]]:
-        """Return what each rank has at the end of the training."""
-        import torch
-
-        paths = [result_of(self.folder(cache), rank) for rank in range(self.layout.size)]
-        return [torch.load(path, weights_only=True) for path in paths]
+        return json.dumps([texts, repr(self.layout), edit])
 
 
-def result_of(folder: Path, rank: int) -> Path:
-    """Return the file with the result of a rank."""
-    return folder / f"result{rank}.pt"
-
-
-def record_missing(runs: Iterable[Run], cache: Path) -> int:
-    """Record those of ``runs`` that ``cache`` has not, a layout at a time; returns their number."""
-    missing = [run for run in dict.fromkeys(runs) if not run.is_recorded(cache)]
-    for name, layout in LAYOUTS.items():
-        own = [run for run in missing if run.layout == layout]
-        for run in own:
-            shutil.rmtree(run.folder(cache), ignore_errors=True)
-        if own:
-            _record(name, layout.size, [f"{run.variant}={run.folder(cache)}" for run in own])
-    return len(missing)
-
-
-def _record(name: str, size: int, variants: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "store"
-        run_ranks("tests.layouts.job", size, lambda rank: [rank, store, name, *variants], MSPROBE_LOG_LEVEL="4")
+def record_missing(wanted: Iterable[LayoutRun], cache: Path) -> int:
+    """Record those of the runs that ``cache`` has not; returns their number."""
+    return runs.record_missing(wanted, cache, "tests.layouts.job", MSPROBE_LOG_LEVEL="4")

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -14,12 +13,12 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.layout_bed.judge import judge
+from tests.layout_bed.known_gaps import case_params, read_gaps
+from tests.layout_bed.whole import distance_of_ranks, distances, losses, whole_parameters
 from tests.layouts.cases import CASES
-from tests.layouts.evaluate import GAPS
-from tests.layouts.judge import judge
 from tests.layouts.layouts import LAYOUTS
-from tests.layouts.runs import FAULTS, PROGRAM, Run, record_missing
-from tests.layouts.whole import distance_of_ranks, distances, losses, whole_parameters
+from tests.layouts.runs import FAULTS, GAPS, PROGRAM, Run, record_missing
 from tests.matrices import matrix_params
 from tests.recordings import Recordings
 
@@ -39,20 +38,11 @@ SAMPLE_LAYOUTS = {"tp2", "pp2"}
 SAMPLE_FAULTS = {"tp2-row-not-reduced", "pp2-embedding-not-reduced"}
 """Ids of the faults of which CI checks that they change something."""
 BY_NAME = {case.name: case for case in CASES}
-GAP_REASONS: dict[str, str] = json.loads(GAPS.read_text(encoding="utf-8"))
+GAP_REASONS = read_gaps(GAPS)
 
 
 def _params(harmless: bool) -> list[object]:
-    names = [case.name for case in CASES if case.harmless == harmless]
-    marked = [
-        pytest.param(
-            name,
-            id=name,
-            marks=[pytest.mark.xfail(reason=GAP_REASONS[name], strict=True)] if name in GAP_REASONS else [],
-        )
-        for name in names
-    ]
-    return matrix_params("layouts", marked, SAMPLE)
+    return case_params("layouts", [case for case in CASES if case.harmless == harmless], SAMPLE, GAP_REASONS)
 
 
 def record_runs(folder: Path, everything: bool) -> None:

@@ -7,35 +7,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.megatron.edits import Fault
+from tests.layout_bed.cases import LayoutCase, Place
 from tests.megatron.layouts import LAYOUTS
 from tests.megatron.runs import FAULTS, Run
 
 
-@dataclass(frozen=True)
-class Case:
-    """Two runs.
-
-    Args:
-        name: what is compared.
-        target: the run that is judged.
-        golden: a run without a fault.
-        fault: what the target has, or None where both are right.
-        merged: whether the comparison is told the layouts.
-    """
-
-    name: str
-    target: Run
-    golden: Run
-    fault: Fault | None = None
-    merged: bool = True
+class Case(LayoutCase):
+    """Two runs of megatron-core. Right is a line of the edited function."""
 
     @property
-    def harmless(self) -> bool:
-        """Return whether the runs compute the same."""
-        return self.fault is None
+    def expected(self) -> str:
+        return f"{self.fault.function} {self.fault.functions}"
+
+    def is_place(self, place: Place) -> bool:
+        return self.fault.is_place(str(place.path), place.line, place.function)
 
 
 def _cases() -> list[Case]:

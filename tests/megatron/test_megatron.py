@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -14,14 +13,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.layouts.whole import distance_of_ranks, distances, losses, whole_parameters
+from tests.layout_bed.judge import judge
+from tests.layout_bed.known_gaps import case_params, read_gaps
+from tests.layout_bed.whole import distance_of_ranks, distances, losses, whole_parameters
 from tests.matrices import matrix_params
 from tests.megatron.cases import CASES
-from tests.megatron.evaluate import GAPS
-from tests.megatron.judge import judge
 from tests.megatron.layouts import LAYOUTS
 from tests.megatron.package import megatron_folder
-from tests.megatron.runs import FAULTS, Run, record_missing
+from tests.megatron.runs import FAULTS, GAPS, Run, record_missing
 from tests.recordings import Recordings
 from tests.separate_packages import CannotInstallError
 
@@ -30,17 +29,11 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {"correct/tp2/single", "correct/tp2/again", "fault/tp2/attention-scale", "equal/tp2/row-not-reduced"}
 """Names of the cases that CI judges."""
 BY_NAME = {case.name: case for case in CASES}
-GAP_REASONS: dict[str, str] = json.loads(GAPS.read_text(encoding="utf-8"))
+GAP_REASONS = read_gaps(GAPS)
 
 
 def _params(harmless: bool) -> list[object]:
-    names = [case.name for case in CASES if case.harmless == harmless]
-    marks = {name: pytest.mark.xfail(reason=reason, strict=True) for name, reason in GAP_REASONS.items()}
-    return matrix_params(
-        "megatron",
-        [pytest.param(name, id=name, marks=[marks[name]] if name in marks else []) for name in names],
-        SAMPLE,
-    )
+    return case_params("megatron", [case for case in CASES if case.harmless == harmless], SAMPLE, GAP_REASONS)
 
 
 def record_runs(folder: Path, everything: bool) -> None:

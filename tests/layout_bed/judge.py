@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msprobe
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.report.summary_text import summary_text
-from tests.layouts.cases import Case
-from tests.layouts.layouts import Layout
-from tests.layouts.runs import DUMP
+from tests.layout_bed.cases import LayoutCase, place_of
+from tests.layout_bed.runs import DUMP
 
 AXES = ("tp", "pp", "cp", "ep", "dp", "vpp")
-"""The axes that ``--target-parallel`` takes."""
-_SOURCE = re.compile(r"^(?P<path>.*?):(?P<line>\d+) in ")
+"""The axes of ``--target-parallel`` that layouts of tests have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Answer:
         return self.verdict == ("same" if self.harmless else "diverged") and (self.module or self.line)
 
 
-def judge(case: Case, cache: Path) -> Answer:
+def judge(case: LayoutCase, cache: Path) -> Answer:
     """Compare the recordings of a case below ``cache``."""
     target, golden = (run.folder(cache) / DUMP for run in (case.target, case.golden))
     options = {"target_parallel": sizes(case.target.layout), "golden_parallel": sizes(case.golden.layout)}
@@ -54,29 +52,21 @@ def judge(case: Case, cache: Path) -> Answer:
     if first is None or case.fault is None:
         right = case.harmless and summary.verdict == "same"
         return Answer(case.name, case.harmless, summary.verdict, right, right, _said(summary), text)
-    path = (first.module or "").rpartition(".")[0] if "." in (first.module or "") else first.module or ""
-    module = any(part in path for part in case.fault.module.split("|")) if case.fault.module else False
-    line = bool(_place(first.source) & case.right_lines())
-    return Answer(case.name, False, summary.verdict, module, line, _said(summary), text)
+    place = place_of(first.source)
+    line = place is not None and case.is_place(place)
+    return Answer(case.name, False, summary.verdict, case.is_module(first.module), line, _said(summary), text)
 
 
-def sizes(layout: Layout) -> str:
+def sizes(layout: Any) -> str:
     """Return the layout in the words of ``--target-parallel``; "" where it needs none."""
     given = [(axis, getattr(layout, axis)) for axis in AXES]
     return ",".join(f"{axis}={size}" for axis, size in given) if any(size > 1 for _, size in given) else ""
-
-
-def _place(source: str) -> set[tuple[str, int]]:
-    """Return file and line of a frame, as a set: empty where it names none."""
-    found = _SOURCE.search(source)
-    return {(Path(found["path"]).name, int(found["line"]))} if found else set()
 
 
 def _said(summary: CompareSummary) -> str:
     first = summary.first_divergence
     if first is None:
         return summary.reason
-    place = " ".join(f"{file}:{line}" for file, line in _place(first.source)) or "no line"
     entry = first.target or f"golden {first.golden}"
     where = f"step {first.step} rank {first.rank} {entry} {first.slot}"
-    return f"{first.module} | {place} | {where} {first.kind}: {first.reason}"
+    return f"{first.module} | {place_of(first.source) or 'no line'} | {where} {first.kind}: {first.reason}"
