@@ -104,8 +104,10 @@ class DiffAnalysis:
                 yield f"This holds {AS_FAR}: {WHY}."
         for rank, calls in self.document.items():
             for call in calls:
-                yield f"First difference: {call['name']} ({rank.replace('_', ' ')})"
+                ranks = ", ".join(map(str, call["ranks"]))
+                yield f"First difference: {call['name']} ({f'of ranks {ranks}' if ranks else rank.replace('_', ' ')})"
                 yield from (f"  {title}: {call[key]}" for title, key in _SHOWN if call[key])
+                yield from [f"  ranks: {ranks} ({call['blame']})"] if ranks else []
         for use in self.accepted:
             yield f"{'Accepted' if use.state == 'used' else 'Not accepted'}: {use.text}"
         for what in self.incomplete:
@@ -403,13 +405,15 @@ def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSour
     return {
         "op_name": first.target or first.golden,
         "data_info": info,
-        "stack_info": list(source.own.stack),
+        "stack_info": list(source.own.stack) if source.own.source == first.source else first.stack,
         "name": first.name,
         "reason": first.reason,
         "module": first.module,
         "source": first.source,
         "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
         "golden_source": first.golden_source if golden_differs else "",
+        "ranks": first.ranks,
+        "blame": first.blame,
     }
 
 
@@ -447,6 +451,8 @@ class FirstCall(BaseModel):
     source: str = Field(description="the line of stack_info that made the call")
     golden_stack_info: list[str] = Field(description="frames of the golden run")
     golden_source: str = Field(description="the line of the golden run, where both runs have the call and it differs")
+    ranks: list[int] = Field(description="where ranks of the target were merged, those to blame")
+    blame: str = Field(description="why these ranks; empty where none were merged")
 
 
 class OverflowCall(BaseModel):

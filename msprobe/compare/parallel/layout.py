@@ -206,12 +206,18 @@ class Replica(Place):
         coordinates: where each of ``members`` is in the layout, in the same order.
         chunks: the number of model chunks on each pipeline stage.
         sharing: the number of data-parallel ranks that share parameters; 1 where the records tell.
+        told: the sizes that the user gave, as text.
+        count: how many replicas the step has.
+        beside: the first rank of another replica; None where there is none.
     """
 
     members: tuple[tuple[Place, ...], ...] = ()
     coordinates: tuple[tuple[Coordinates, ...], ...] = ()
     chunks: int = 1
     sharing: int = 1
+    told: str = ""
+    count: int = 1
+    beside: Place | None = None
 
 
 def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
@@ -240,6 +246,7 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
     for place in ranks:
         replica, at = layout.coordinates(place.number or 0, len(ranks))
         found.setdefault(replica, {}).setdefault(at.pp, []).append((place, at))
+    firsts = {number: stages[min(stages)][0][0] for number, stages in found.items()}
     for number, stages in sorted(found.items()):
         rows = [stages[stage] for stage in sorted(stages)]
         first = rows[0][0][0]
@@ -254,6 +261,9 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
             coordinates=coordinates,
             chunks=layout.vpp,
             sharing=layout.zero,
+            told=str(layout),
+            count=len(found),
+            beside=next((place for other, place in firsts.items() if other != number), None),
         )
 
 

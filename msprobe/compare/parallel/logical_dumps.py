@@ -27,6 +27,7 @@ from msprobe.compare.parallel.arrangement import (
     whole,
     why_no_whole,
 )
+from msprobe.compare.parallel.blame.sizes_fit import MergedSide, refuse_other_sizes
 from msprobe.compare.parallel.blame.wrong_ranks import RanksOfValues
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_calls
@@ -82,6 +83,7 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
 
     Raises:
         ReadError: a document is damaged.
+        NotComparableError: ranks have another layout than was told.
     """
     target, golden = _side(left), _side(right)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
@@ -92,7 +94,12 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     for side in (target, golden):
         side.gather(apart=apart)
     tie(target.calls, golden.calls)
-    return _Merge(target, golden, apart).dumps()
+    merge = _Merge(target, golden, apart)
+    made = merge.dumps()
+    left_side = MergedSide(left, target.ranks, target.calls, merge.unclear[0])
+    right_side = MergedSide(right, golden.ranks, golden.calls, merge.unclear[1])
+    refuse_other_sizes((left_side, right_side), merge.modes)
+    return made
 
 
 def _side(place: Place) -> Side:

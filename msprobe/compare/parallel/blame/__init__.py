@@ -1,1 +1,1 @@
-"""Which ranks make a value of a merged model wrong."""
+"""What is to blame: the ranks that hold a wrong value, or the layout that was told."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import msprobe
+from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.jobs.compare_options import load_mapping_options
 from msprobe.report.summary_text import summary_text
 from tests.compare.conftest import Trained
 
@@ -52,3 +54,15 @@ def test_every_report_names_them(trained: Trained, tmp_path: Path) -> None:
     assert "  ranks:  1 (what the other ranks hold of it is as in the golden run)" in text
     for written in (page, cases):
         assert "1 (what the other ranks hold of it is as in the golden run)" in written.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", ["layers.3.norm.weight", "layers.2.up.weight"])
+def test_the_analysis_of_calls_says_the_same(trained: Trained, tmp_path: Path, fault: str) -> None:
+    sides = trained("tensor", 2, fault), trained("whole", 1)
+    first = msprobe.compare(*sides, target_parallel="tp=2").summary.first_divergence
+    found = diff_analyze(*sides, tmp_path, mapping=load_mapping_options({"target_parallel": "tp=2"}))
+    ((call,),) = found.document.values()
+    assert first is not None
+    assert (call["op_name"], call["ranks"], call["blame"]) == (first.target, first.ranks, first.blame)
+    assert (call["source"], call["module"], call["reason"]) == (first.source, first.module, first.reason)
+    assert f"  ranks: {first.ranks_text}" in found.lines
