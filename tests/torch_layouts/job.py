@@ -75,7 +75,7 @@ def pretrained(kind: str, rank: int, size: int, folder: Path) -> nn.Module:
     if rank == 0:
         cls(config).save_pretrained(saved)
     dist.barrier()
-    return cls.from_pretrained(saved, tp_plan="auto", dtype=torch.float32)
+    return cls.from_pretrained(saved, tp_plan="auto", dtype=torch.float32).train()
 
 
 def build(kind: str, rank: int, size: int, folder: Path) -> nn.Module:
