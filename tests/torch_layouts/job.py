@@ -1,10 +1,11 @@
-"""One rank of a training in a layout that torch or transformers make: ``python -m tests.torch_layouts.job KIND RANK SIZE
-FOLDER [FAULT]``.
+"""One rank of a training in a layout that torch or transformers make.
+
+``python -m tests.torch_layouts.job KIND RANK SIZE FOLDER [FAULT]`` records two steps of it below FOLDER.
 
 All kinds of one family begin with the same parameters and train the same samples. ``plain``, ``llama`` and ``qwen2``
 run on one process. FAULT is ``weight``, which changes what the last rank holds of a weight of layer 1;
-``activation``, another function in the feed-forward part of layer 1 on all ranks; of ``zero1`` also ``gradients``, which
-doubles them before the step, and ``update``, another learning rate on the last rank.
+``activation``, another function in the feed-forward part of layer 1 on all ranks; of ``zero1`` also
+``gradients``, which doubles them before the step, and ``update``, another learning rate on the last rank.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def tensor_parallel(model: Model, sequence: bool, mesh: Any) -> None:
             plan |= {f"{at}.attention": whole, f"{at}.mlp": whole}
     if sequence:
         plan |= {"embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1))}
-        plan |= {"norm": SequenceParallel(), "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())}
+        plan["norm"] = SequenceParallel()
+        plan["head"] = ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())
     parallelize_module(model, mesh, plan)
 
 

@@ -142,7 +142,9 @@ def _no_tensor_parallelism(
     size = 1 + max(rank.place.tp for rank in own.ranks)
     if size == 1:
         return ""
-    parameters = [own_modes for (side, _, path), own_modes in modes.items() if side == number and path[0] == "parameters"]
+    parameters = [
+        own_modes for (side, _, path), own_modes in modes.items() if side == number and path[0] == "parameters"
+    ]
     if not parameters or any(each[TENSOR] is not Mode.COPY for each in parameters):
         return ""
     first = next((call for call in own.ranks[0].calls if call.key.phase is Phase.FORWARD), None)

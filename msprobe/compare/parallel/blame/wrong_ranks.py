@@ -71,7 +71,7 @@ class RanksOfValues:
     def _numbers(self, places: Sequence[Coordinates]) -> tuple[int, ...]:
         """Return the ranks that have these places, ascending."""
         stages = 1 + max(rank.place.pp for rank in self.ranks)
-        known = {
+        known: dict[Coordinates, int] = {
             (rank.place.tp, rank.place.cp, rank.place.dp, rank.place.pp): rank.dump.place.number or 0
             for rank in self.ranks
         }
@@ -118,11 +118,8 @@ class _Part:
     close: bool
 
 
-def _parts(
-    grids: tuple[Grid, Grid], pair: tuple[Arrangement, Arrangement], kind: Kind
-) -> Iterator[_Part]:
+def _parts(grids: tuple[Grid, Grid], pair: tuple[Arrangement, Arrangement], kind: Kind) -> Iterator[_Part]:
     """Yield the smallest parts of the target that can be compared with a part of the other side."""
-    grid, other = grids
     shared = _shared_axes(grids, pair)
     groups = [_by_axes(side, shared) for side in grids]
     for at, own in groups[0].items():

@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
     ],
     ids=["copy", "cut", "stage"],
 )
-def test_against_one_process(
-    trained: Trained, kind: str, layout: str, fault: str, ranks: list[int], why: str
-) -> None:
+def test_against_one_process(trained: Trained, kind: str, layout: str, fault: str, ranks: list[int], why: str) -> None:
     found = msprobe.compare(trained(kind, 2, fault), trained("whole", 1), target_parallel=layout)
     first = found.summary.first_divergence
     assert first is not None and first.ranks == ranks and why in first.blame
