@@ -5,7 +5,7 @@
 All kinds of one family begin with the same parameters and train the same samples. ``plain``, ``llama`` and ``qwen2``
 run on one process. FAULT is ``weight``, which changes what the last rank holds of a weight of layer 1;
 ``activation``, another function in the feed-forward part of layer 1 on all ranks; of ``zero1`` also
-``gradients``, which doubles them before the step, and ``update``, another learning rate on the last rank.
+``rate`` and ``decay``, another learning rate or weight decay on the last rank.
 """
 
 from __future__ import annotations
@@ -132,17 +132,14 @@ def train(kind: str, rank: int, size: int, folder: Path, fault: str) -> None:
     model = build("ddp" if kind == "zero1" else kind, rank, size, folder)
     plant(model, fault, rank == size - 1)
     optimizer = optimizer_of(kind, model)
-    if fault == "update" and rank == size - 1:
-        optimizer.param_groups[0]["lr"] = 0.03
+    if rank == size - 1 and fault in ("rate", "decay"):
+        optimizer.param_groups[0]["lr" if fault == "rate" else "weight_decay"] *= 3.0 if fault == "rate" else 60.0
     debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(folder)})
     number, count = data_parallel(kind, rank, size)
     for step in range(STEPS):
         tokens, labels = (each.chunk(count)[number] for each in samples(step))
         debugger.start(model, rank_id=rank)
         loss_of(model, tokens, labels).backward()
-        if fault == "gradients" and kind == "zero1":
-            for each in model.parameters():
-                each.grad.mul_(2.0)
         optimizer.step()
         optimizer.zero_grad()
         debugger.stop()
