@@ -105,9 +105,11 @@ class DiffAnalysis:
                 yield f"This holds {AS_FAR}: {WHY}."
         for rank, calls in self.document.items():
             for call in calls:
-                yield f"First difference: {call['name']} ({rank.replace('_', ' ')})"
+                ranks = ", ".join(map(str, call["ranks"]))
+                yield f"First difference: {call['name']} ({f'of ranks {ranks}' if ranks else rank.replace('_', ' ')})"
                 sides = {"source": call["source_side"]}
                 yield from (f"  {title}: {call[key]}{sides.get(key, '')}" for title, key in _SHOWN if call[key])
+                yield from [f"  ranks: {ranks} ({call['blame']})"] if ranks else []
         for use in self.accepted:
             yield f"{'Accepted' if use.state == 'used' else 'Not accepted'}: {use.text}"
         for what in self.incomplete:
@@ -413,6 +415,8 @@ def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSour
         "source_side": first.source_side,
         "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
         "golden_source": "".join(call.source for call in first.calls[1:]),
+        "ranks": first.ranks,
+        "blame": first.blame,
     }
 
 
@@ -453,6 +457,8 @@ class FirstCall(BaseModel):
     )
     golden_stack_info: list[str] = Field(description="frames of the golden run")
     golden_source: str = Field(description="the line of the golden run, where both runs have the call and it differs")
+    ranks: list[int] = Field(description="where ranks of the target were merged, those to blame")
+    blame: str = Field(description="why these ranks; empty where none were merged")
 
 
 class OverflowCall(BaseModel):

@@ -103,6 +103,7 @@ def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
 
 def _details(first: FirstDivergence) -> str:
     lines = [f"target: {first.target}", f"golden: {first.golden}", f"slot: {first.slot}", f"module: {first.module}"]
+    lines += [f"ranks: {first.ranks_text}"] if first.ranks else []
     lines += [f"token: {first.token_text}"] if first.token_text else []
     own, *others = first.calls
     lines += [f"source{first.source_side}: {own.source}"] if own.source else []

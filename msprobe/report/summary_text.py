@@ -60,12 +60,16 @@ def _listed(title: str, items: list[str]) -> list[str]:
 
 def _divergence_lines(first: FirstDivergence) -> list[str]:
     where = "" if first.step is None else f" in step {first.step}"
-    if first.rank is not None:
+    if first.ranks:
+        where += f", rank{'s' if len(first.ranks) > 1 else ''} {', '.join(map(str, first.ranks))}"
+    elif first.rank is not None:
         where += f", rank {first.rank}"
     lines = [f"First divergence{where}: {first.name}", *source_lines(first)]
     if first.module:
         other = first.golden_module if first.target is not None else None
         lines.append(f"  module: {first.module}" + (f" (golden: {other})" if other not in (None, first.module) else ""))
+    if first.ranks:
+        lines.append(f"  ranks:  {first.ranks_text}")
     if first.token_text:
         lines.append(f"  token:  {first.token_text}")
     lines += [f"  kind:   {first.kind_words}", f"  reason: {first.reason}"]

@@ -9,6 +9,7 @@ values: the call outside of modules that returned it, and what that call was giv
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -118,14 +119,18 @@ def _gradients(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall])
     """Yield each parameter with the tensor of its shape that the calls on it read first, and never write.
 
     A parameter of zeros cannot be told from the state of another one. It is left out, and so are those of its shape
-    where the calls on one parameter follow those on the other: what it gets may be among them.
+    where the calls on one parameter follow those on the other: what it gets may be among them. Parameters of one shape
+    and range (all ones, or one step away from it) cannot be told from each other, and are left out as well.
     """
+    alike = Counter(_extremes(raw) for raw in parameters.values())
     zeros = {str(raw["shape"]) for raw in parameters.values() if _is_zero(raw)}
     changes = _changes({name: raw for name, raw in parameters.items() if not _is_zero(raw)}, calls)
     ends = sorted({change.last for change in changes.values()})
     begin = {end: before + 1 for end, before in zip(ends, [-1, *ends], strict=False)}
     by_lane = {end: _by_lane(calls[start : end + 1]) for end, start in begin.items()}
     for parameter, (lane, last) in changes.items():
+        if alike[_extremes(parameters[parameter])] > 1:
+            continue
         shape = parameters[parameter]["shape"]
         if lane is None and str(shape) in zeros:
             continue

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msprobe.compare.parallel.arrangement import Coordinates
+from msprobe.compare.parallel.blame.sizes_fit import MergedSide, refuse_other_sizes
+from msprobe.compare.parallel.blame.wrong_ranks import RanksOfValues
 from msprobe.compare.parallel.by_identity.side import Side, dump_of, side_of
 from msprobe.compare.parallel.by_identity.value_merge import MergedValues, ValueMerge
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key
-from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.merged_dump import Suspect, WrongRanks
 from msprobe.compare.parallel.outside_modules.optimizer_gradients import (
     AT_OPTIMIZER,
     WrongUpdates,
@@ -39,6 +41,7 @@ def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tu
 
     Raises:
         ReadError: a document is damaged.
+        NotComparableError: ranks have another layout than was told.
     """
     target, golden = side_of(left, load), side_of(right, load)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
@@ -51,7 +54,11 @@ def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tu
     _forget_model_of_one_side(target.calls, golden.calls)
     tie(target.calls, golden.calls)
     values = MergedValues((target.sharing, golden.sharing), _share_experts_otherwise(target, golden))
-    return _Merge(target, golden, apart, values).dumps()
+    made = _Merge(target, golden, apart, values).dumps()
+    left_side = MergedSide(left, target.ranks, target.calls, values.unclear[0])
+    right_side = MergedSide(right, golden.ranks, golden.calls, values.unclear[1])
+    refuse_other_sizes((left_side, right_side), values.modes)
+    return made
 
 
 def _share_experts_otherwise(*sides: Side) -> bool:
@@ -94,7 +101,14 @@ class _Merge:
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
         summands = self.values.partial_sums[0].makers(names)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, summands=summands)
+        made[0] = replace(
+            made[0],
+            suspect=suspects.of,
+            update=suspects.of_update,
+            rounded=rounded,
+            summands=summands,
+            blame=suspects.ranks_of,
+        )
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.values.unclear, strict=True)
@@ -169,6 +183,13 @@ class _Suspects:
         key, suspect = WrongUpdates(self.sides[0].ranks, self.sides[1].ranks).suspect()
         entry = next((entry for entry, own in self.keys.items() if own == key), name)
         return replace(suspect, entry=entry)
+
+    def ranks_of(self, name: str, slot: str | None) -> WrongRanks:
+        """Return the ranks of the target to blame for a value; none where one rank holds the model."""
+        key, (target, golden) = self.keys.get(name), self.sides
+        if key is None or len(target.ranks) == 1:
+            return WrongRanks()
+        return RanksOfValues(target.ranks, target.calls, golden.calls).wrong(name, key, slot)
 
 
 def _across_stages(calls: Mapping[Coordinates, Call]) -> dict[Coordinates, Mapping[str, Any]]:

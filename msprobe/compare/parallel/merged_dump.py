@@ -21,9 +21,22 @@ class Suspect:
     entry: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WrongRanks:
+    """The ranks to blame for a wrong value, and why these."""
+
+    numbers: tuple[int, ...] = ()
+    words: str = ""
+
+
 def _nothing(name: str) -> Suspect | None:
     """Return that no call is known."""
     return None
+
+
+def _no_ranks(name: str, slot: str | None) -> WrongRanks:
+    """Return that no rank is known."""
+    return WrongRanks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,7 @@ class MergedDump(Dump):
             other entries.
         summands: the forward calls whose results the ranks hold as summands, in the order of execution, each with the
             first call that returned the same ones.
+        blame: returns for an entry and a slot the ranks of the target that make its value wrong.
     """
 
     merged: ClassVar[bool] = True
@@ -44,6 +58,7 @@ class MergedDump(Dump):
     update: Callable[[str], Suspect | None] = _nothing
     rounded: frozenset[str] = frozenset()
     summands: Mapping[str, str] = field(default_factory=dict)
+    blame: Callable[[str, str | None], WrongRanks] = _no_ranks
 
 
 def rounded_calls(dump: Dump) -> frozenset[str]:
@@ -66,3 +81,8 @@ def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
 def update_of(dump: Dump, name: str | None) -> Suspect | None:
     """Return what makes a gradient wrong that the optimizer of merged ranks gets; None for any other entry."""
     return dump.update(name) if isinstance(dump, MergedDump) and name is not None else None
+
+
+def wrong_ranks(dump: Dump, name: str | None, slot: str | None) -> WrongRanks:
+    """Return the ranks of a merged target that make a value wrong; none for other dumps."""
+    return dump.blame(name, slot) if isinstance(dump, MergedDump) and name is not None else WrongRanks()

@@ -108,6 +108,9 @@ class FirstDivergence:
     tensor); null where none applies. Where whole tensors were compared, ``first_index`` is that of the first element
     that differs, ``worst_index`` that of the worst one, with its values on both sides. Where the tokens of one
     ``request`` were compared, ``token`` is the position of the first one that differs; null where that is not known.
+
+    Where the ranks of a parallel target were merged, ``ranks`` are those to blame, and ``blame`` says why these; then
+    ``rank`` is the number of the replica of the model.
     """
 
     step: int | None
@@ -132,6 +135,13 @@ class FirstDivergence:
     source_of_golden: bool = False
     request: str | None = None
     token: int | None = None
+    ranks: list[int] = field(default_factory=list)
+    blame: str = ""
+
+    @property
+    def ranks_text(self) -> str:
+        """The ranks to blame in words; empty where no ranks were merged."""
+        return f"{', '.join(map(str, self.ranks))} ({self.blame})" if self.ranks else ""
 
     @property
     def name(self) -> str:
