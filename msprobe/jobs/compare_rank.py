@@ -25,6 +25,7 @@ from msprobe.compare.records.run_end import end_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork
 from msprobe.core.log import logger
+from msprobe.core.store.input_plan import INPUTS_FED
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
@@ -216,6 +217,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         from msprobe.analyze.first_divergence import first_divergence  # loaded where runs differ
 
         divergence = first_divergence(comparison, later_step=history.agreed)
+    if INPUTS_FED in comparison.target.header:
+        divergence = _judge_modules(comparison, outcome, divergence)
     history.agreed = divergence is None and history.accepted_spread == 0.0
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
@@ -247,6 +250,16 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
     if history.extras.calibration is not None:
         outcome.notes += history.extras.calibration.notes(comparison.table)
+
+
+def _judge_modules(comparison: Comparison, outcome: PairOutcome, first: Divergence | None) -> Divergence | None:
+    """Fill in every wrong module of a fed run; return the first divergence, which only a live input may show."""
+    from msprobe.analyze.first_divergence import Divergence  # loaded for fed runs only
+    from msprobe.analyze.wrong_modules import wrong_modules
+
+    found = wrong_modules(comparison)
+    outcome.wrong_modules = [one.description for one in found]
+    return first or (Divergence(*found[0]) if found else None)
 
 
 def _harmless(comparison: Comparison) -> list[str]:

@@ -39,6 +39,7 @@ from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
 from msprobe.core.naming import ModuleName, Phase
+from msprobe.core.store.input_plan import FED
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
 
@@ -82,7 +83,7 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     Raises:
         ReadError: a document is damaged.
     """
-    target, golden = _side(left), _side(right)
+    target, golden = side_of(left), side_of(right)
     if not all(any(rank.calls for rank in side.ranks) for side in (target, golden)):
         return None
     add_optimizer_gradients((target.ranks, golden.ranks))
@@ -94,12 +95,22 @@ def logical_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]] | No
     return _Merge(target, golden, apart).dumps()
 
 
-def _side(place: Place) -> Side:
+def side_of(place: Place) -> Side:
+    """Return the run of a place: one process, or the ranks of a model."""
     if not isinstance(place, Replica):
         return Side(rank_calls([load_dump(place)], [RankPlace()], 1))
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
     return Side(rank_calls([load_dump(member) for member in members], at, place.chunks), sharing=place.sharing)
+
+
+def is_expert_of_another_share(key: Key, target: Side, golden: Side) -> bool:
+    """Return whether the rows of a call come in an order of their own on each side: tokens of an expert, where the
+    sides share tokens among experts in another way."""
+    if not any(_EXPERT in before and part.isdigit() for before, part in pairwise(key.path.split("."))):
+        return False
+    shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in (target, golden)]
+    return shared[0] != shared[1]
 
 
 @dataclass(slots=True)
@@ -136,15 +147,6 @@ class _Merge:
     modes: dict[tuple[int, Key, _Path], Modes] = field(default_factory=dict)
     partial_sums: tuple[PartialSums, PartialSums] = field(default_factory=lambda: (PartialSums(), PartialSums()))
 
-    @property
-    def other_experts(self) -> bool:
-        """Return whether the sides share tokens among experts in another way."""
-        shared = [
-            {(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks}
-            for side in (self.target, self.golden)
-        ]
-        return shared[0] != shared[1]
-
     def dumps(self) -> tuple[Dump, Dump, list[str]]:
         sides = self.target, self.golden
         keys = dict.fromkeys([*self.golden.calls, *self.target.calls])
@@ -159,6 +161,8 @@ class _Merge:
             sums.mark()
         names = self._names(keys)
         made = [_dump(side, records, names) for side, records in zip(sides, self.records, strict=True)]
+        if {dump.task for dump in made} == {"tensor", "statistics"}:  # tensors are merged by their statistics
+            made = [replace(dump, task="statistics") for dump in made]
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
@@ -282,11 +286,15 @@ class _Walk:
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
         right = whole(others, pair[1], kind=kind)
         left = whole(grid, pair[0], right, kind=kind)
-        if left.projection is None or right.projection is None or self._unordered():
+        if left.projection is None or right.projection is None or is_expert_of_another_share(
+            self.key, self.merge.target, self.merge.golden
+        ):
             left = left.without_order()
         if self.key.phase is Phase.FORWARD:
             modes[self.side, self.key, path] = pair[0].modes
         record = left.record(right, _shape(left, right))
+        if FED in first:  # the rank whose live tensor was farthest from what it was fed
+            record[FED] = max(node.get(FED, 0.0) for node in own.values())
         if Mode.DRIFTED in pair[0].modes:
             record[PIECES] = COPIES_DIFFER
         if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
@@ -305,13 +313,6 @@ class _Walk:
             1.0 if done else 1.0 / _samples(nodes) for done, nodes in zip(averaged, (own, other), strict=True)
         )
         return first, second
-
-    def _unordered(self) -> bool:
-        """Return whether the rows of this call come in an order of their own on each side: tokens of an expert."""
-        parts = self.key.path.split(".")
-        return (
-            any(_EXPERT in before and part.isdigit() for before, part in pairwise(parts)) and self.merge.other_experts
-        )
 
     def _kind(self, path: _Path) -> Kind:
         if self.key.phase is Phase.PARAMETERS_GRAD:
