@@ -14,10 +14,10 @@ from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import module_text
-from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
 from msprobe.core.store.input_plan import FED
-from msprobe.numerics.verdict import Role
+from msprobe.numerics.verdict import Role, RowKind
 
 _TIMES = 10.0
 """What a live input may be apart from the right one, in units of the tolerance of its row: the code between two modules
@@ -31,21 +31,30 @@ def wrong_modules(comparison: Comparison) -> list[Divergence]:
     return [Divergence(entry, search.describe(entry, between)) for entry, between in search.run()]
 
 
+def has_other_parameters(comparison: Comparison) -> bool:
+    """Return whether a parameter differs."""
+    differing = comparison.judged.kind > RowKind.UNCHECKED
+    return bool((differing & (comparison.measured.role == Role.PARAMETER)).any())
+
+
 class _Search(ComparedEntries):
     """Searches one comparison; entries are numbers in its table."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
+        self._reduced = getattr(comparison.target, "reduced", frozenset())
         self._parents = [next(self.ancestors(entry), None) for entry in range(len(self.table.entries))]
 
     def run(self) -> Iterator[tuple[int, bool]]:
         """Yield the first wrong entry of each module, and whether it is the code before the call that is wrong."""
         diverging = [int(entry) for entry in self.comparison.row_levels.diverging.nonzero()[0]]
         wrong = [entry for entry in diverging if self._is_wrong(entry)]
-        if any(not self._is_reduced(entry) for entry in diverging):
-            wrong = [entry for entry in wrong if not self._is_reduced(entry)]
-        paths = {entry: _path(self.name(entry)) for entry in wrong}
-        inner = [entry for entry in wrong if not any(_is_inside(path, paths[entry]) for path in paths.values())]
+        if any(self.name(entry) not in self._reduced for entry in diverging):
+            wrong = [entry for entry in wrong if self.name(entry) not in self._reduced]
+        spoilt = {_path(self.name(entry)) for entry in diverging if self._makes_others_wrong(entry)}
+        inner = [
+            entry for entry in wrong if not any(_is_inside(path, _path(self.name(entry))) for path in spoilt)
+        ]
         named: set[str] = set()
         for entry, between in sorted([*((entry, False) for entry in inner), *((e, True) for e in self._between())]):
             path = _path(self.name(entry))
@@ -56,10 +65,12 @@ class _Search(ComparedEntries):
     def describe(self, entry: int, between: bool) -> FirstDivergence:
         """Describe a wrong call, or the code that makes its input."""
         if not between:
-            rows = self.differing_rows(entry, Role.RESULT) or self.differing_rows(entry)
-            if not rows:
-                return self.build(entry, None, "missing_in_target", "only one run has it", self.module(entry))
-            return self.result(entry, rows[0], self.module(entry), _BY_ITSELF)
+            rows = self.differing_rows(entry, Role.PARAMETER) or self.differing_rows(entry)
+            if rows:
+                return self.result(entry, rows[0], self.module(entry), _BY_ITSELF)
+            golden_only = self.table.entries[entry].target is None
+            kind: KindText = "missing_in_target" if golden_only else "missing_in_golden"
+            return self.build(entry, None, kind, f"only the {'golden run' if golden_only else 'target'} has it", None)
         parent = self._parents[entry]
         where = module_text(parent) if parent is not None else None
         distance = max(self._distances(entry), default=0.0)
@@ -68,15 +79,16 @@ class _Search(ComparedEntries):
 
     def _is_wrong(self, entry: int) -> bool:
         """Return whether an entry is wrong although what it was given agrees."""
-        if self.differing_rows(entry, Role.INPUT, Role.PARAMETER):
+        if self.differing_rows(entry, Role.INPUT):
             return False
         depends = int(self.comparison.measured.depends[entry])
         gradient = self.table.keys[entry].phase == "parameters_grad" and depends >= 0
         return not (gradient and self.differing_rows(depends, Role.INPUT))
 
-    def _is_reduced(self, entry: int) -> bool:
-        """Return whether an entry is a gradient that the optimizer gets, which follows from all gradients before it."""
-        return self.table.keys[entry].phase == "parameters_grad" and int(self.comparison.measured.depends[entry]) < 0
+    def _makes_others_wrong(self, entry: int) -> bool:
+        """Return whether an entry explains that the modules around it are wrong."""
+        in_pass = self.table.keys[entry].phase in ("forward", "backward")
+        return in_pass and bool(self.differing_rows(entry, Role.RESULT, Role.PARAMETER))
 
     def _between(self) -> Iterator[int]:
         """Yield the calls whose live input was wrong although no call beside them, before them, makes anything wrong."""

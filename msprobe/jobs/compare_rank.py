@@ -87,10 +87,12 @@ class _RunHistory(StepHistory):
 
     Attributes:
         agreed: whether the step before had no divergence.
+        wrong_modules: whether an earlier step had wrong modules, of a run whose modules were fed.
         extras: metrics, noise profile and matrices of the user.
     """
 
     agreed: bool = False
+    wrong_modules: bool = False
     extras: Extras = field(default_factory=Extras)
 
 
@@ -218,7 +220,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
 
         divergence = first_divergence(comparison, later_step=history.agreed)
     if INPUTS_FED in comparison.target.header:
-        divergence = _judge_modules(comparison, outcome, divergence)
+        divergence = _judge_modules(comparison, outcome, divergence, history)
     history.agreed = divergence is None and history.accepted_spread == 0.0
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
@@ -252,12 +254,21 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.calibration.notes(comparison.table)
 
 
-def _judge_modules(comparison: Comparison, outcome: PairOutcome, first: Divergence | None) -> Divergence | None:
-    """Fill in every wrong module of a fed run; return the first divergence, which only a live input may show."""
-    from msprobe.analyze.first_divergence import Divergence  # loaded for fed runs only
-    from msprobe.analyze.wrong_modules import wrong_modules
+def _judge_modules(
+    comparison: Comparison, outcome: PairOutcome, first: Divergence | None, history: _RunHistory
+) -> Divergence | None:
+    """Fill in every wrong module of a fed run; return the first divergence, which only a live input may show.
 
+    After a step with wrong modules a training goes on with other parameters: its modules are not judged any more.
+    """
+    from msprobe.analyze.first_divergence import Divergence  # loaded for fed runs only
+    from msprobe.analyze.wrong_modules import has_other_parameters, wrong_modules
+
+    if history.wrong_modules and has_other_parameters(comparison):
+        outcome.notes.append("a step before has wrong modules, and the parameters follow from it")
+        return first
     found = wrong_modules(comparison)
+    history.wrong_modules = history.wrong_modules or bool(found)
     outcome.wrong_modules = [one.description for one in found]
     return first or (Divergence(*found[0]) if found else None)
 

@@ -29,11 +29,15 @@ _SMALL = 1e-12
 
 
 class Nested(NamedTuple):
-    """An axis of the layout that cuts an axis of a tensor; ``folded``: the first rank has the first and the last part,
-    the second one those next to them, as causal attention balances its work."""
+    """An axis of the layout that cuts an axis of a tensor.
+
+    ``folded``: the first rank has the first and the last part, the second one those next to them, as causal attention
+    balances its work. ``gathered``: every rank has all parts, in the order of the ranks.
+    """
 
     axis: int
     folded: bool = False
+    gathered: bool = False
 
 
 Way = tuple[tuple[int, tuple[Nested, ...]], ...]
@@ -55,7 +59,22 @@ def ways(pieces: Mapping[Coordinates, Mapping[str, Any]], shape: Sequence[int]) 
             if dim is not None:
                 cuts.setdefault(dim, []).append(axis)
         result += [way for way in _orders(cuts) if _tiles(way, shapes, shape)]
+    if CONTEXT in spread:
+        ranks = len({place[CONTEXT] for place in pieces})
+        result += [other for way in result for other in _gathered(way, shape, 2 * ranks)]
     return result
+
+
+def is_cut(way: Way) -> bool:
+    """Return whether each rank has a part of the tensor only."""
+    return any(not each.gathered for _, nested in way for each in nested)
+
+
+def _gathered(way: Way, shape: Sequence[int], parts: int) -> Iterator[Way]:
+    """Yield the way with one more axis on which folded parts of all ranks lie one after the other."""
+    for dim, length in enumerate(shape):
+        if length and length % parts == 0 and dim not in dict(way):
+            yield (*way, (dim, (Nested(CONTEXT, folded=True, gathered=True),)))
 
 
 def _stated(pieces: Mapping[Coordinates, Mapping[str, Any]], axis: int) -> int | None:
@@ -116,8 +135,13 @@ def part_of(
     shapes = {each: tuple(piece["shape"]) for each, piece in pieces.items()}
     result: list[AxisRanges] = []
     for dim, nested in way:
-        lengths = _lengths(nested, shapes, dim) or {}
         indices, before = np.arange(shape[dim]), ()
+        if nested[0].gathered:
+            sizes = dict.fromkeys(sorted({each[nested[0].axis] for each in pieces}), 0)
+            shares = [_share(indices, number, sizes, folded=True) for number in sizes]
+            result.append((dim, _ranges(np.concatenate(shares))))
+            continue
+        lengths = _lengths(nested, shapes, dim) or {}
         for level, each in enumerate(nested):
             indices = _share(indices, place[each.axis], _sizes(lengths, before, level), folded=each.folded)
             before = (*before, place[each.axis])

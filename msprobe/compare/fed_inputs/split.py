@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msprobe.compare.fed_inputs.cuts import Way, part_of, right_way, ways
+from msprobe.compare.fed_inputs.cuts import Way, is_cut, part_of, right_way, ways
 from msprobe.compare.parallel.arrangement import Coordinates
 from msprobe.compare.parallel.identity import Call, Key, RankCalls
 from msprobe.compare.parallel.layout import Replica
@@ -119,18 +119,18 @@ class _Split:
             self.values[key, name] = _Value(pieces, folder / file, shape, choices)
 
     def _choose(self) -> None:
-        """Choose the way of each value: by its statistics, else the way that most other values have."""
-        votes: Counter[Way] = Counter()
+        """Choose the way of each value: by its statistics, else the way that most values of its kind have."""
+        votes: Counter[tuple[str, Way]] = Counter()
         for at, value in self.values.items():
             way = value.choices[0] if len(value.choices) == 1 else self._proven(value)
             if way is not None:
                 self.ways[at] = way
-                votes[way] += len(value.choices) > 1
+                votes.update({(_kind(at), way): 1, ("", way): 1})
         for at, value in self.values.items():
             if at in self.ways:
                 continue
-            known = max(value.choices, key=lambda way: votes[way])
-            if votes[known]:
+            known = max(value.choices, key=lambda way: (votes[_kind(at), way], votes["", way]))
+            if votes[_kind(at), known] or (votes["", known] and all(map(is_cut, value.choices))):
                 self.ways[at] = known
             else:
                 self.left.append(f"{at[0].path}{at[1]}: nothing tells which part each rank has")
@@ -155,6 +155,11 @@ class _Split:
                 if (way := self.ways.get((key, name))) is not None:
                     value = self.values[key, name]
                     yield f"{call.name}{name}", InputPart(value.file, part_of(way, at[:-1], value.pieces, value.shape))
+
+
+def _kind(at: tuple[Key, str]) -> str:
+    """Return what the values of all layers have in common: the path without numbers, and the argument."""
+    return ".".join(part for part in at[0].path.split(".") if not part.isdigit()) + at[1]
 
 
 def _first_stages(calls: Mapping[Coordinates, Call]) -> dict[Coordinates, Call]:

@@ -166,7 +166,10 @@ class _Merge:
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
-        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded)
+        reduced = frozenset(name for key, name in names.items() if key.function == AT_OPTIMIZER)
+        made[0] = replace(
+            made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, reduced=reduced
+        )
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)

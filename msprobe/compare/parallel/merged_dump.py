@@ -34,11 +34,13 @@ class MergedDump(Dump):
         rounded: the calls of modules that round what they multiply to a few bits, on both sides alike.
         update: returns for a gradient that the optimizer gets what makes it wrong after the backward pass; None for
             other entries.
+        reduced: the gradients that the optimizer gets.
     """
 
     suspect: Callable[[str], Suspect | None] = _nothing
     update: Callable[[str], Suspect | None] = _nothing
     rounded: frozenset[str] = frozenset()
+    reduced: frozenset[str] = frozenset()
 
 
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
