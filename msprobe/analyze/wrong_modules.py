@@ -43,6 +43,11 @@ class _Search(ComparedEntries):
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self._reduced = getattr(comparison.target, "reduced", frozenset())
+        self._given_wrong = {
+            key.stem
+            for entry, key in enumerate(self.table.keys)
+            if key.phase == "forward" and self.differing_rows(entry, Role.INPUT)
+        }
         self._parents = [next(self.ancestors(entry), None) for entry in range(len(self.table.entries))]
 
     def run(self) -> Iterator[tuple[int, bool]]:
@@ -79,7 +84,7 @@ class _Search(ComparedEntries):
 
     def _is_wrong(self, entry: int) -> bool:
         """Return whether an entry is wrong although what it was given agrees."""
-        if self.differing_rows(entry, Role.INPUT):
+        if self.differing_rows(entry, Role.INPUT) or self.table.keys[entry].stem in self._given_wrong:
             return False
         depends = int(self.comparison.measured.depends[entry])
         gradient = self.table.keys[entry].phase == "parameters_grad" and depends >= 0

@@ -243,6 +243,10 @@ def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: Mapping
 
         target, golden = forward_alone(target), forward_alone(golden)
     slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)
+    if request is not None:
+        from msprobe.compare.requests.request_loops import without_other_requests  # only where a request is compared
+
+        target, golden = without_other_requests(target, request.target), without_other_requests(golden, request.golden)
     return ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.dump_pairs import locate
-from msprobe.compare.fed_inputs.split import split_inputs
+from msprobe.compare.fed_inputs.split import Votes, split_inputs
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import parse_layout
 from msprobe.core.errors import MsprobeException, NotComparableError
@@ -41,8 +42,9 @@ def write_split_inputs(target: Path, golden: Path, output: Path, target_parallel
     located = locate(target, golden, with_recorded_layouts(options, target, golden))
     plans = tensors = 0
     left: dict[str, None] = {}
+    votes: Votes = Counter()
     for pair in located.pairs:
-        split = split_inputs(*pair)
+        split = split_inputs(*pair, votes)
         left.update(dict.fromkeys(split.left))
         for place, parts in split.plans:
             rank = place.number if place.kind == "rank" else None

@@ -135,12 +135,21 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):
-        return exact
+        return exact if _covers(exact, left) else _in_order(target, golden, left, right, exact)
     target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
     if 2 * len(forward) < _most_pairs_by_name(target, golden, left, right):
         forward = _forward_pairs_by_name(target, golden, left, right)
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
+
+
+def _covers(pairs: Positions, left: list[int]) -> bool:
+    return {i for i, _ in pairs}.issuperset(left)
+
+
+def _in_order(target: Side, golden: Side, left: list[int], right: list[int], exact: Positions) -> Positions:
+    """Return the pairs of equal lists of which calls were left out, so that numbers differ (requests of a server)."""
+    return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
 
 
 def with_modes(target: Side, golden: Side) -> tuple[Side, Side]:

@@ -25,6 +25,8 @@ from msprobe.core.store.reader import Place
 from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.store.tensor_reader import read_tensor
 
+Votes = Counter[tuple[str, Way]]
+"""How many values are known to be cut in a way: by their kind, and by the number of their axes."""
 _SECTIONS = (("input_args", ".input"), ("input_kwargs", ".kwargs"))
 
 
@@ -40,8 +42,13 @@ class SplitInputs(NamedTuple):
     left: list[str]
 
 
-def split_inputs(target: Place, golden: Place) -> SplitInputs:
+def split_inputs(target: Place, golden: Place, votes: Votes) -> SplitInputs:
     """Return which part of the golden run's inputs each rank of the target is given.
+
+    Args:
+        target: the run whose modules are fed.
+        golden: the run on one process.
+        votes: what the steps before have shown; this step adds to it.
 
     Raises:
         NotComparableError: the golden run is spread over ranks, or has no tensor files, or a side has no modules.
@@ -55,7 +62,7 @@ def split_inputs(target: Place, golden: Place) -> SplitInputs:
     counts = [max(rank.micro for rank in side.ranks) for side in sides]
     for side in sides:
         side.gather(apart=counts[0] == counts[1])
-    split = _Split(*sides, apart=counts[0] == counts[1])
+    split = _Split(*sides, apart=counts[0] == counts[1], votes=votes)
     plans = split.plans()
     if not any(plans):
         reason = f" ({split.left[0]})" if split.left else ""
@@ -80,6 +87,7 @@ class _Split:
     target: Side
     golden: Side
     apart: bool
+    votes: Votes
     left: list[str] = field(default_factory=list)
     values: dict[tuple[Key, str], _Value] = field(default_factory=dict)
     ways: dict[tuple[Key, str], Way] = field(default_factory=dict)
@@ -120,17 +128,19 @@ class _Split:
 
     def _choose(self) -> None:
         """Choose the way of each value: by its statistics, else the way that most values of its kind have."""
-        votes: Counter[tuple[str, Way]] = Counter()
+        votes = self.votes
         for at, value in self.values.items():
             way = value.choices[0] if len(value.choices) == 1 else self._proven(value)
             if way is not None:
                 self.ways[at] = way
-                votes.update({(_kind(at), way): 1, ("", way): 1})
+                votes.update([(_kind(at), way), *((_rank(value), (cut,)) for cut in way)])
         for at, value in self.values.items():
             if at in self.ways:
                 continue
-            known = max(value.choices, key=lambda way: (votes[_kind(at), way], votes["", way]))
-            if votes[_kind(at), known] or (votes["", known] and all(map(is_cut, value.choices))):
+            kind = _kind(at)
+            scores = [(votes[kind, way], sum(votes[_rank(value), (cut,)] for cut in way)) for way in value.choices]
+            known = value.choices[scores.index(max(scores))]
+            if max(scores)[0] or (max(scores)[1] and all(map(is_cut, value.choices))):
                 self.ways[at] = known
             else:
                 self.left.append(f"{at[0].path}{at[1]}: nothing tells which part each rank has")
@@ -155,6 +165,11 @@ class _Split:
                 if (way := self.ways.get((key, name))) is not None:
                     value = self.values[key, name]
                     yield f"{call.name}{name}", InputPart(value.file, part_of(way, at[:-1], value.pieces, value.shape))
+
+
+def _rank(value: _Value) -> str:
+    """Return the number of axes of a value, which tells activations from weights and lists of samples."""
+    return str(len(value.shape))
 
 
 def _kind(at: tuple[Key, str]) -> str:

@@ -6,6 +6,7 @@ An axis of a tensor holds tokens of the request in one of these ways, and its le
     context   all tokens so far, as keys and values of attention: of all requests one after the other, or padded to the
               longest, or of this request alone
     last      one row per request: that of its last token (of which servers compute the logits)
+    alone     the rows of this request, in a loop that takes one request of the batch after the other
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.naming.requests import SCHEDULED_TOKENS, find_request
 
-TOKEN, LAST, CONTEXT = "token", "last", "context"
+TOKEN, LAST, CONTEXT, ALONE = "token", "last", "context", "alone"
 _OPTION = re.compile(r"(?P<id>.+?)(?:@(?P<position>\d+))?", re.DOTALL)
 
 
@@ -66,6 +67,7 @@ class RequestRows:
         longest: the tokens so far of the request that has most of them.
         only: whether tensors as long as the batch were cut to its rows while they were recorded.
         padded: the rows of the batch with those that only fill a graph; ``packed`` where there are none.
+        all_tokens: the rows of each request of the batch, ``all_contexts`` its tokens so far.
     """
 
     id: str
@@ -80,6 +82,8 @@ class RequestRows:
     longest: int
     only: bool
     padded: int
+    all_tokens: tuple[int, ...] = ()
+    all_contexts: tuple[int, ...] = ()
 
     @property
     def stop(self) -> int:
@@ -102,6 +106,8 @@ class RequestRows:
             yield AxisPart(TOKEN, 0, self.position, self.tokens)
         elif length in (self.packed, self.padded):
             yield AxisPart(TOKEN, self.before, self.position, self.tokens)
+        elif length == self.tokens:
+            yield AxisPart(ALONE, 0, self.position, self.tokens)
         if length == self.requests:
             yield AxisPart(LAST, self.number, self.stop - 1, 1)
         if length == self.contexts:
@@ -133,6 +139,8 @@ def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRow
         longest=max(contexts),
         only="only" in header[SCHEDULED_TOKENS],
         padded=packed,
+        all_tokens=tuple(one["tokens"] for one in requests),
+        all_contexts=tuple(contexts),
     )
 
 

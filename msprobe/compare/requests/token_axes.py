@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msprobe.compare.inputs.request_rows import CONTEXT, LAST, TOKEN, AxisPart, RequestRows
+from msprobe.compare.inputs.request_rows import ALONE, CONTEXT, LAST, TOKEN, AxisPart, RequestRows
 from msprobe.compare.table.table import Ranges, RowRanges
 
 Shape = tuple[int, ...]
-_ORDER = {TOKEN: "0", LAST: "1", CONTEXT: "2", "": "3"}
-_FITS = {TOKEN: (TOKEN, LAST), LAST: (TOKEN, LAST), CONTEXT: (CONTEXT,)}
+_ROWS = (TOKEN, LAST, ALONE)
+_ORDER = {TOKEN: "0", LAST: "1", ALONE: "2", CONTEXT: "3", "": "4"}
+_FITS = {TOKEN: _ROWS, LAST: _ROWS, ALONE: _ROWS, CONTEXT: (CONTEXT,)}
 
 
 class TokenAxis(NamedTuple):
@@ -59,6 +60,7 @@ class _Axis(NamedTuple):
     position: int = 0
     apart: bool = False
     optional: bool = False  # it might as well be an axis without tokens
+    alone: bool = False  # a side has the rows of the request alone, if this is a call in a loop
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class TokenAxes:
             return Match(apart=True) if found else None
         together.sort(key=_preference)
         best, shapes = together[0], (target, golden)
-        several = sum(axis.optional for axis in best) > 1
+        several = sum(axis.optional for axis in best) > 1 or any(axis.alone for axes in together for axis in axes)
         parts = [Part(_ranges(axes, shapes), _token_axis(axes)) for axes in (together if several else [best])]
         return Match(tuple({str(part.ranges): part for part in reversed(parts)}.values())[::-1])
 
@@ -126,7 +128,8 @@ class TokenAxes:
         target, golden = (
             slice(one.begin + first - one.position, one.begin + stop - one.position) for one in (left, right)
         )
-        return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal)
+        alone = ALONE in (left.kind, right.kind)
+        return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal, alone=alone)
 
 
 def _preference(axes: tuple[_Axis, ...]) -> tuple[int, str]:
@@ -146,7 +149,7 @@ def _ranges(axes: tuple[_Axis, ...], shapes: tuple[Shape, Shape]) -> RowRanges:
 
 def _token_axis(axes: tuple[_Axis, ...]) -> TokenAxis | None:
     """Return the first axis of tokens of the part, else that of its context, counted without axes of length 1."""
-    for kinds in ((TOKEN, LAST), (CONTEXT,)):
+    for kinds in (_ROWS, (CONTEXT,)):
         number = 0
         for axis in axes:
             taken = axis.target or axis.golden
