@@ -7,6 +7,7 @@ An axis of a tensor holds tokens of the request in one of these ways, and its le
               longest, or of this request alone
     last      one row per request: that of its last token (of which servers compute the logits)
     alone     the rows of this request, in a loop that takes one request of the batch after the other
+    row       one row per request, each of as many tokens as the longest has, padded on the left or on the right
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.naming.requests import SCHEDULED_TOKENS, find_request
 
-TOKEN, LAST, CONTEXT, ALONE = "token", "last", "context", "alone"
+TOKEN, LAST, CONTEXT, ALONE, ROW = "token", "last", "context", "alone", "row"
 _OPTION = re.compile(r"(?P<id>.+?)(?:@(?P<position>\d+))?", re.DOTALL)
 
 
@@ -68,6 +69,8 @@ class RequestRows:
         only: whether tensors as long as the batch were cut to its rows while they were recorded.
         padded: the rows of the batch with those that only fill a graph; ``packed`` where there are none.
         all_tokens: the rows of each request of the batch, ``all_contexts`` its tokens so far.
+        width: the length of each row of a padded batch; 0 where the batch is packed.
+        left: whether rows are padded on the left.
     """
 
     id: str
@@ -84,6 +87,8 @@ class RequestRows:
     padded: int
     all_tokens: tuple[int, ...] = ()
     all_contexts: tuple[int, ...] = ()
+    width: int = 0
+    left: bool = False
 
     @property
     def stop(self) -> int:
@@ -100,8 +105,15 @@ class RequestRows:
         """Return the same in a batch that is padded to a length."""
         return replace(self, padded=length)
 
+    def in_rows(self, width: int, *, left: bool) -> RequestRows:
+        """Return the same in a batch of a row per request, all of them padded to a width."""
+        return replace(self, width=width, left=left)
+
     def parts(self, length: int) -> Iterator[AxisPart]:
         """Yield what an axis of this length may hold of the request."""
+        if self.width:
+            yield from self._parts_of_rows(length)
+            return
         if self.only and length == self.tokens:
             yield AxisPart(TOKEN, 0, self.position, self.tokens)
         elif length in (self.packed, self.padded):
@@ -114,6 +126,18 @@ class RequestRows:
             yield AxisPart(CONTEXT, self.contexts_before, 0, self.stop)
         if length in (self.longest, self.stop):
             yield AxisPart(CONTEXT, 0, 0, self.stop)
+
+
+    def _parts_of_rows(self, length: int) -> Iterator[AxisPart]:
+        begin = self.width - self.tokens if self.left else 0
+        if length == self.width:
+            yield AxisPart(TOKEN, begin, self.position, self.tokens)
+        if length == self.requests * self.width:
+            yield AxisPart(TOKEN, self.number * self.width + begin, self.position, self.tokens)
+        if length == self.requests:
+            yield AxisPart(ROW, self.number, self.stop - 1, 1)
+        if length == self.longest:
+            yield AxisPart(CONTEXT, self.longest - self.stop if self.left else 0, 0, self.stop)
 
 
 def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRows | None:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msprobe.compare.inputs.request_rows import ALONE, CONTEXT, LAST, TOKEN, AxisPart, RequestRows
+from msprobe.compare.inputs.request_rows import ALONE, CONTEXT, LAST, ROW, TOKEN, AxisPart, RequestRows
 from msprobe.compare.table.table import Ranges, RowRanges
 
 Shape = tuple[int, ...]
 _ROWS = (TOKEN, LAST, ALONE)
-_ORDER = {TOKEN: "0", LAST: "1", ALONE: "2", CONTEXT: "3", "": "4"}
-_FITS = {TOKEN: _ROWS, LAST: _ROWS, ALONE: _ROWS, CONTEXT: (CONTEXT,)}
+_ORDER = {TOKEN: "0", LAST: "1", ROW: "2", ALONE: "3", CONTEXT: "4", "": "5"}
+_FITS = {TOKEN: _ROWS, LAST: (*_ROWS, ROW), ALONE: _ROWS, CONTEXT: (CONTEXT,), ROW: (ROW, LAST)}
 
 
 class TokenAxis(NamedTuple):
@@ -90,7 +90,7 @@ class TokenAxes:
 
     def _best(self, target: Shape, golden: Shape) -> Match | None:
         found = [axes for axes in self._ways(target, golden) if any(axis.kind for axis in axes)]
-        together = [axes for axes in found if not any(axis.apart for axis in axes)]
+        together = [axes for axes in found if not _is_apart(axes)]
         if not together:
             return Match(apart=True) if found else None
         together.sort(key=_preference)
@@ -107,6 +107,12 @@ class TokenAxes:
             yield from ((_Axis(slice(0, 1), None), *rest) for rest in self._ways(target[1:], golden))
         if golden and golden[0] == 1:
             yield from ((_Axis(None, slice(0, 1)), *rest) for rest in self._ways(target, golden[1:]))
+        if target and target[0] != 1:
+            yield from ((_Axis(row, None, ROW), *rest) for row in _rows_of(self.target, target[0])
+                        for rest in self._ways(target[1:], golden))  # fmt: skip
+        if golden and golden[0] != 1:
+            yield from ((_Axis(None, row, ROW), *rest) for row in _rows_of(self.golden, golden[0])
+                        for rest in self._ways(target, golden[1:]))  # fmt: skip
         if target and golden:
             heads = list(self._heads(target[0], golden[0]))
             if heads:
@@ -123,6 +129,9 @@ class TokenAxes:
             yield _Axis(slice(0, target), slice(0, golden))
 
     def _common(self, left: AxisPart, right: AxisPart, equal: bool) -> _Axis:
+        if ROW in (left.kind, right.kind):  # which of its tokens they are, the other axes say
+            target, golden = (slice(one.begin, one.begin + 1) for one in (left, right))
+            return _Axis(target, golden, ROW, left.position, apart=left.position != right.position, optional=equal)
         first = max(left.position, right.position)
         stop = min(left.position + left.tokens, right.position + right.tokens)
         target, golden = (
@@ -130,6 +139,17 @@ class TokenAxes:
         )
         alone = ALONE in (left.kind, right.kind)
         return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal, alone=alone)
+
+
+def _is_apart(axes: tuple[_Axis, ...]) -> bool:
+    """Return whether both sides hold other tokens: rows of a padded batch count where no axis has their tokens."""
+    tokens = [axis for axis in axes if axis.kind and axis.kind != ROW]
+    return any(axis.apart for axis in tokens or axes)
+
+
+def _rows_of(rows: RequestRows, length: int) -> Iterator[slice]:
+    """Yield where the request is on an axis with a row per request."""
+    yield from (slice(part.begin, part.begin + 1) for part in rows.parts(length) if part.kind == ROW)
 
 
 def _preference(axes: tuple[_Axis, ...]) -> tuple[int, str]:
@@ -149,7 +169,7 @@ def _ranges(axes: tuple[_Axis, ...], shapes: tuple[Shape, Shape]) -> RowRanges:
 
 def _token_axis(axes: tuple[_Axis, ...]) -> TokenAxis | None:
     """Return the first axis of tokens of the part, else that of its context, counted without axes of length 1."""
-    for kinds in (_ROWS, (CONTEXT,)):
+    for kinds in (_ROWS, (CONTEXT,), (ROW,)):
         number = 0
         for axis in axes:
             taken = axis.target or axis.golden
