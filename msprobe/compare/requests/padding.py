@@ -61,22 +61,26 @@ def _width(leaves: Iterable[Leaf | None], rows: RequestRows) -> int:
     return shape[1] if rows.requests > 1 or shape[1] > rows.tokens else 0
 
 
-def _agreeing(table: LeafTable, axes: TokenAxes, folders: tuple[Path, Path]) -> int:
-    """Return how many tensors of integers agree in the tokens of the request."""
+def _agreeing(table: LeafTable, axes: TokenAxes, folders: tuple[Path, Path]) -> tuple[int, int]:
+    """Return how many tensors of integers agree in the tokens of the request, and how many numbers there are not 0, as
+    padding agrees with padding."""
     pairs = zip(table.target, table.golden, strict=True)
     integers = ((target, golden) for target, golden in pairs if is_index(target) and is_index(golden))
-    return sum(_agree(target, golden, axes, folders) for target, golden in islice(integers, _EVIDENCE))
+    found = [_agree(target, golden, axes, folders) for target, golden in islice(integers, _EVIDENCE)]
+    return sum(each is not None for each in found), sum(each or 0 for each in found)
 
 
-def _agree(target: Leaf | None, golden: Leaf | None, axes: TokenAxes, folders: tuple[Path, Path]) -> bool:
+def _agree(target: Leaf | None, golden: Leaf | None, axes: TokenAxes, folders: tuple[Path, Path]) -> int | None:
+    """Return how many numbers of the request are not 0 in two tensors that agree; None where they do not."""
     match = axes.match(shape_of(target) or (), shape_of(golden) or ())
     if match is None or not match.choices:
-        return False
+        return None
     left, right = read_recorded(target, folders[0]), read_recorded(golden, folders[1])
     if left is None or right is None:
-        return False
+        return None
     ranges: Any = match.choices[0].ranges
-    return np.array_equal(np.squeeze(cut_tensor(left, ranges[0])), np.squeeze(cut_tensor(right, ranges[1])))
+    own, other = np.squeeze(cut_tensor(left, ranges[0])), np.squeeze(cut_tensor(right, ranges[1]))
+    return int(np.count_nonzero(own)) if np.array_equal(own, other) else None
 
 
 def _padded_length(leaves: Iterable[Leaf | None], packed: int) -> int:

@@ -90,7 +90,7 @@ class TokenAxes:
 
     def _best(self, target: Shape, golden: Shape) -> Match | None:
         found = [axes for axes in self._ways(target, golden) if any(axis.kind for axis in axes)]
-        together = [axes for axes in found if not _is_apart(axes)]
+        together = [axes for axes in found if not self._is_apart(axes)]
         if not together:
             return Match(apart=True) if found else None
         together.sort(key=_preference)
@@ -98,6 +98,12 @@ class TokenAxes:
         several = sum(axis.optional for axis in best) > 1 or any(axis.alone for axes in together for axis in axes)
         parts = [Part(_ranges(axes, shapes), _token_axis(axes)) for axes in (together if several else [best])]
         return Match(tuple({str(part.ranges): part for part in reversed(parts)}.values())[::-1])
+
+    def _is_apart(self, axes: tuple[_Axis, ...]) -> bool:
+        """Return whether both sides hold other tokens. A row per request without an axis of tokens is its last one."""
+        tokens = [axis for axis in axes if axis.kind not in ("", ROW)]
+        rows_alone = not tokens and any(axis.kind == ROW for axis in axes)
+        return any(axis.apart for axis in tokens) or (rows_alone and self.target.stop != self.golden.stop)
 
     def _ways(self, target: Shape, golden: Shape) -> Iterator[tuple[_Axis, ...]]:
         """Yield every way in which the axes of both shapes fit."""
@@ -131,7 +137,7 @@ class TokenAxes:
     def _common(self, left: AxisPart, right: AxisPart, equal: bool) -> _Axis:
         if ROW in (left.kind, right.kind):  # which of its tokens they are, the other axes say
             target, golden = (slice(one.begin, one.begin + 1) for one in (left, right))
-            return _Axis(target, golden, ROW, left.position, apart=left.position != right.position, optional=equal)
+            return _Axis(target, golden, ROW, left.position, optional=equal)
         first = max(left.position, right.position)
         stop = min(left.position + left.tokens, right.position + right.tokens)
         target, golden = (
@@ -139,12 +145,6 @@ class TokenAxes:
         )
         alone = ALONE in (left.kind, right.kind)
         return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal, alone=alone)
-
-
-def _is_apart(axes: tuple[_Axis, ...]) -> bool:
-    """Return whether both sides hold other tokens: rows of a padded batch count where no axis has their tokens."""
-    tokens = [axis for axis in axes if axis.kind and axis.kind != ROW]
-    return any(axis.apart for axis in tokens or axes)
 
 
 def _rows_of(rows: RequestRows, length: int) -> Iterator[slice]:
