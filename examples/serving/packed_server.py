@@ -7,8 +7,8 @@
 Keys and values lie in a cache of slots. Where a request is in the batch and in the cache is no argument of the model:
 its attention looks that up, as in vLLM. A step takes a part of each request: a chunk of its prompt, or the token that
 was generated last. Prompts may begin with a prefix that is in the cache already, and a batch may be padded to a length
-for which a graph was captured. With ``--loop`` attention takes the requests of a batch one after the other, as servers do
-without a kernel for packed batches.
+for which a graph was captured. With ``--loop`` attention takes the requests of a batch one after the other, as servers
+do without a kernel for packed batches.
 """
 
 from __future__ import annotations
@@ -184,7 +184,10 @@ class PackedServer:
             context_positions += range(rows.stop)
             context_owners += [owner] * rows.stop
             last.append(len(tokens) - 1)
-            spans.append((slice(len(tokens) - count, len(tokens)), slice(len(context_slots) - rows.stop, len(context_slots))))
+            spans.append((
+                slice(len(tokens) - count, len(tokens)),
+                slice(len(context_slots) - rows.stop, len(context_slots)),
+            ))
         padding = min((length for length in self.graphs if length >= len(tokens)), default=len(tokens)) - len(tokens)
         owner, position = torch.tensor([*owners, *[-1] * padding]), torch.tensor([*positions, *[0] * padding])
         mask = owner[:, None] == torch.tensor(context_owners)[None]

@@ -42,7 +42,7 @@ class _Search(ComparedEntries):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
-        self._reduced = getattr(comparison.target, "reduced", frozenset())
+        self._reduced: frozenset[str] = getattr(comparison.target, "reduced", frozenset())
         self._given_wrong = {
             key.stem
             for entry, key in enumerate(self.table.keys)
@@ -57,9 +57,7 @@ class _Search(ComparedEntries):
         if any(self.name(entry) not in self._reduced for entry in diverging):
             wrong = [entry for entry in wrong if self.name(entry) not in self._reduced]
         spoilt = {_path(self.name(entry)) for entry in diverging if self._makes_others_wrong(entry)}
-        inner = [
-            entry for entry in wrong if not any(_is_inside(path, _path(self.name(entry))) for path in spoilt)
-        ]
+        inner = [entry for entry in wrong if not any(_is_inside(path, _path(self.name(entry))) for path in spoilt)]
         named: set[str] = set()
         for entry, between in sorted([*((entry, False) for entry in inner), *((e, True) for e in self._between())]):
             path = _path(self.name(entry))
@@ -96,7 +94,7 @@ class _Search(ComparedEntries):
         return in_pass and bool(self.differing_rows(entry, Role.RESULT, Role.PARAMETER))
 
     def _between(self) -> Iterator[int]:
-        """Yield the calls whose live input was wrong although no call beside them, before them, makes anything wrong."""
+        """Yield the calls whose live input was wrong although no call before them in their module makes anything wrong."""
         spoilt: set[str | None] = set()
         for entry, key in enumerate(self.table.keys):
             parent = self._parents[entry]

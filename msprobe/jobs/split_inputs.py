@@ -17,7 +17,7 @@ from msprobe.core.store.layout import process_folder, step_folder
 
 
 class Written(NamedTuple):
-    """What was written: the number of plans and of the tensors in them, and the tensors that stay live, with reasons."""
+    """What was written: the number of plans and of the tensors in them, and which tensors stay live, with reasons."""
 
     plans: int
     tensors: int

@@ -1,4 +1,4 @@
-"""One process of a layout whose modules are fed: ``python -m tests.layouts.fed_job RANK STORE LAYOUT TASK FOLDER=EDITS...``.
+"""One process of a fed layout: ``python -m tests.layouts.fed_job RANK STORE LAYOUT TASK FOLDER=EDITS...``.
 
 Each folder gets one recording. EDITS are names of faults of the layout, with ``+`` between them, or nothing; modules
 are fed where the folder ``inputs`` lies beside it.

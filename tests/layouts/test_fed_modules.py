@@ -48,7 +48,10 @@ FAULTS = {
 
 def record(layout: Layout, task: str, *runs: str, store: Path) -> None:
     run_ranks(
-        "tests.layouts.fed_job", layout.size, lambda rank: [rank, store, layout.name, task, *runs], MSPROBE_LOG_LEVEL="4"
+        "tests.layouts.fed_job",
+        layout.size,
+        lambda rank: [rank, store, layout.name, task, *runs],
+        MSPROBE_LOG_LEVEL="4",
     )
 
 

@@ -95,7 +95,8 @@ def _orders(cuts: Mapping[int, Sequence[int]]) -> Iterator[Way]:
         for chosen in product(*folds):
             folded = dict(chosen)
             yield tuple(
-                (dim, tuple(Nested(axis, folded[axis]) for axis in axes)) for dim, axes in zip(dims, nested, strict=True)
+                (dim, tuple(Nested(axis, folded[axis]) for axis in axes))
+                for dim, axes in zip(dims, nested, strict=True)
             )
 
 
@@ -135,7 +136,8 @@ def part_of(
     shapes = {each: tuple(piece["shape"]) for each, piece in pieces.items()}
     result: list[AxisRanges] = []
     for dim, nested in way:
-        indices, before = np.arange(shape[dim]), ()
+        indices = np.arange(shape[dim])
+        before: Coordinates = ()
         if nested[0].gathered:
             sizes = dict.fromkeys(sorted({each[nested[0].axis] for each in pieces}), 0)
             shares = [_share(indices, number, sizes, folded=True) for number in sizes]

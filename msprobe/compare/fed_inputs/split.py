@@ -20,10 +20,10 @@ from msprobe.compare.parallel.logical_dumps import Side, is_expert_of_another_sh
 from msprobe.compare.records.leaves import data_name
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming import Phase
-from msprobe.core.tensors.input_parts import InputPart
 from msprobe.core.store.reader import Place
 from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.tensors.input_parts import InputPart
 
 Votes = Counter[tuple[str, Way]]
 """How many values are known to be cut in a way: by their kind, and by the number of their axes."""

@@ -127,7 +127,6 @@ class RequestRows:
         if length in (self.longest, self.stop):
             yield AxisPart(CONTEXT, 0, 0, self.stop)
 
-
     def _parts_of_rows(self, length: int) -> Iterator[AxisPart]:
         begin = self.width - self.tokens if self.left else 0
         if length == self.width:

@@ -167,9 +167,7 @@ class _Merge:
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
         reduced = frozenset(name for key, name in names.items() if key.function == AT_OPTIMIZER)
-        made[0] = replace(
-            made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, reduced=reduced
-        )
+        made[0] = replace(made[0], suspect=suspects.of, update=suspects.of_update, rounded=rounded, reduced=reduced)
         notes = [
             f"{side}: {len(places)} values make no whole ({'; '.join(places[:_LISTED])})"
             for side, places in zip(("target", "golden run"), self.unclear, strict=True)
@@ -289,8 +287,10 @@ class _Walk:
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
         right = whole(others, pair[1], kind=kind)
         left = whole(grid, pair[0], right, kind=kind)
-        if left.projection is None or right.projection is None or is_expert_of_another_share(
-            self.key, self.merge.target, self.merge.golden
+        if (
+            left.projection is None
+            or right.projection is None
+            or is_expert_of_another_share(self.key, self.merge.target, self.merge.golden)
         ):
             left = left.without_order()
         if self.key.phase is Phase.FORWARD:

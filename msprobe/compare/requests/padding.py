@@ -36,8 +36,10 @@ def padded_axes(table: LeafTable, axes: TokenAxes, whole: set[int], folders: tup
         folders: the tensor files of both sides.
     """
     sides = ((table.target, axes.target), (table.golden, axes.golden))
-    choices = [list(_padded([leaf for row, leaf in enumerate(leaves) if row not in whole], rows)) for leaves, rows in sides]
-    open_axes = [TokenAxes(*pair) for pair in product(*choices)]
+    choices = [
+        list(_padded([leaf for row, leaf in enumerate(leaves) if row not in whole], rows)) for leaves, rows in sides
+    ]
+    open_axes = [TokenAxes(target, golden) for target, golden in product(*choices)]
     if len(open_axes) == 1:
         return open_axes[0]
     return max(open_axes, key=lambda one: _agreeing(table, one, folders))

@@ -234,8 +234,8 @@ class CompareSummary:
     compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
     ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
     the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
-    entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules were
-    fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks.
+    entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules
+    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks.
     """
 
     verdict: VerdictText

@@ -24,6 +24,7 @@ FED = "fed"
 INPUTS_FED = "inputs_fed"
 """Field of the header of a step in which modules are fed: where the inputs lie."""
 
+
 def write_plan(parts: Mapping[str, InputPart], folder: Path) -> Path:
     """Write the plan of one process into its folder, and return the document."""
     make_folder(folder)

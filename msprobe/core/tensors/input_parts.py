@@ -25,7 +25,7 @@ def cut(tensor: Any, ranges: tuple[AxisRanges, ...]) -> Any:
     for axis, pieces in ranges:
         whole = (slice(None),) * axis
         if len(pieces) == 1:
-            tensor = tensor[(*whole, slice(*pieces[0]))]
+            tensor = tensor[(*whole, slice(pieces[0][0], pieces[0][1]))]
         else:
             tensor = tensor[(*whole, [index for begin, end in pieces for index in range(begin, end)])]
     return tensor

@@ -1,4 +1,4 @@
-"""A server with a row per request, padded: ``python -m tests.compare.requests.padded_job FOLDER left|right IDS [FAULT]``.
+"""A server with a row per request: ``python -m tests.compare.requests.padded_job FOLDER left|right IDS [FAULT]``.
 
 IDS are requests in the order of the batch, such as ``b,a,c``. FAULT is ``mask`` (the first request sees its padding, or
 what comes after its tokens), ``position`` or ``scale`` (of the third token of the first request).
@@ -35,8 +35,9 @@ class Decoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(32, WIDTH)
-        self.norms, self.layers = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2)), nn.ModuleList(
-            Attention() for _ in range(2)
+        self.norms, self.layers = (
+            nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2)),
+            nn.ModuleList(Attention() for _ in range(2)),
         )
         self.head = nn.Linear(WIDTH, WORDS)
         self.fault: tuple[int, int] | None = None

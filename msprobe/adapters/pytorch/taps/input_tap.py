@@ -90,11 +90,11 @@ class _InPlaceOf(torch.autograd.Function):
     """The recorded tensor, whose gradient is that of the live one."""
 
     @staticmethod
-    def forward(ctx: Any, live: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+    def forward(ctx: Any, live: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
         return recorded.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ARG004
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gradient, None
 
 
