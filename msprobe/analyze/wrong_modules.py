@@ -94,7 +94,7 @@ class _Search(ComparedEntries):
         return in_pass and bool(self.differing_rows(entry, Role.RESULT, Role.PARAMETER))
 
     def _between(self) -> Iterator[int]:
-        """Yield the calls whose live input was wrong although no call before them in their module makes anything wrong."""
+        """Yield the calls whose live input was wrong although no call before them in their module is wrong."""
         spoilt: set[str | None] = set()
         for entry, key in enumerate(self.table.keys):
             parent = self._parents[entry]

@@ -23,9 +23,8 @@ def cut(tensor: Any, ranges: tuple[AxisRanges, ...]) -> Any:
         IndexError: the tensor has no such axis.
     """
     for axis, pieces in ranges:
-        whole = (slice(None),) * axis
+        index: Any = [number for begin, end in pieces for number in range(begin, end)]
         if len(pieces) == 1:
-            tensor = tensor[(*whole, slice(pieces[0][0], pieces[0][1]))]
-        else:
-            tensor = tensor[(*whole, [index for begin, end in pieces for index in range(begin, end)])]
+            index = slice(pieces[0][0], pieces[0][1])
+        tensor = tensor[(slice(None),) * axis + (index,)]  # noqa: RUF005  (an unpacked tuple needs Python 3.11 here)
     return tensor
