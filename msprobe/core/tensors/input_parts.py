@@ -26,5 +26,5 @@ def cut(tensor: Any, ranges: tuple[AxisRanges, ...]) -> Any:
         index: Any = [number for begin, end in pieces for number in range(begin, end)]
         if len(pieces) == 1:
             index = slice(pieces[0][0], pieces[0][1])
-        tensor = tensor[(slice(None),) * axis + (index,)]  # noqa: RUF005  (an unpacked tuple needs Python 3.11 here)
+        tensor = tensor[(slice(None),) * axis + (index,)]
     return tensor
