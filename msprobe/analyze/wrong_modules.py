@@ -16,7 +16,7 @@ from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import module_text
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
-from msprobe.core.store.input_plan import FED
+from msprobe.core.store.record_walk import FED
 from msprobe.numerics.verdict import Role, RowKind
 
 _TIMES = 10.0

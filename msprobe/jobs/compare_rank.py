@@ -25,9 +25,9 @@ from msprobe.compare.records.run_end import end_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork
 from msprobe.core.log import logger
-from msprobe.core.store.input_plan import INPUTS_FED
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
+from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format

@@ -11,8 +11,8 @@ from msprobe.compare.dump_pairs import locate
 from msprobe.compare.fed_inputs.split import Votes, split_inputs
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import parse_layout
+from msprobe.core.dump.tasks.input_plan import write_plan
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.input_plan import write_plan
 from msprobe.core.store.layout import process_folder, step_folder
 
 

@@ -39,9 +39,8 @@ from msprobe.compare.parallel.roundings import rounded_alike
 from msprobe.compare.parallel.tied_parameters import tie
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES
 from msprobe.core.naming import ModuleName, Phase
-from msprobe.core.store.input_plan import FED
 from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import FED, is_tensor
 
 _Path = tuple[Any, ...]
 _EXPERT = "expert"

@@ -420,11 +420,6 @@ class OptimizerTap(Protocol):
 class InputSource(Protocol):
     """Knows which module calls get recorded inputs, and where the files of these inputs are."""
 
-    @property
-    def feeds_all(self) -> bool:
-        """Return whether every recorded call is fed: gradients then go on to the modules before."""
-        ...
-
     def next_call(self, stem: str) -> str | None:
         """Count a call of the module ``stem``; return its name when its inputs are to be replaced, else None."""
         ...

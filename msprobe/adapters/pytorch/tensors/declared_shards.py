@@ -15,8 +15,7 @@ from torch import nn
 
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import MsprobeException, argument_text
-from msprobe.core.store.input_plan import FED
-from msprobe.core.store.record_walk import SHARD
+from msprobe.core.store.record_walk import FED, SHARD
 
 ATTRIBUTE = "_msprobe_shard"
 _FED_ATTRIBUTE = "_msprobe_fed"

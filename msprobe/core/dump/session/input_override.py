@@ -24,10 +24,10 @@ from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.containers import DEPTH_LIMIT, with_parts
 from msprobe.core.config.models import LoadConfig
 from msprobe.core.config.problems import nearest
+from msprobe.core.dump.tasks.input_plan import read_plan
 from msprobe.core.dump.tasks.live_compare import golden_folder
 from msprobe.core.errors import error_text
 from msprobe.core.log import logger
-from msprobe.core.store.input_plan import read_plan
 from msprobe.core.store.layout import TENSORS, file_name
 from msprobe.core.tensors.input_parts import InputPart, cut
 
@@ -53,11 +53,6 @@ class InputOverride:
         self._plan: Mapping[str, InputPart] | None = None
         self._planned: frozenset[str] = frozenset()
         self._missed: set[str] = set()
-
-    @property
-    def feeds_all(self) -> bool:
-        """Return whether every recorded call is fed: what modules compute is then connected by its gradients alone."""
-        return self._names is None
 
     def active(self, step: int, rank: int | None) -> bool:
         """Return whether inputs are replaced in this step and rank."""
@@ -101,13 +96,14 @@ class InputOverride:
 
     def part(self, name: str, suffix: str) -> InputPart | None:
         """Return the file of the recorded tensor ``name``, and which part of it is wanted; warn and return None without
-        one. What a plan leaves out stays live in silence: ``split_inputs`` has said why."""
+        one. Where every recorded call is fed, gradients go through. What a plan leaves out stays live in silence:
+        ``split_inputs`` has said why."""
         if self._folder is None or (self._plan is not None and name not in self._plan):
             return None
         plain = InputPart(self._folder / TENSORS / file_name(name, suffix))
         part = plain if self._plan is None else self._plan[name]
         if part.file.is_file():
-            return part
+            return part._replace(through=self._names is None)
         logger.warning("load: %s was not recorded (no %s): the live tensor is used", name, part.file)
         return None
 
@@ -163,12 +159,12 @@ class FedInputs:
     def _recorded(self, value: Any, name: str, source: InputSource, depth: int) -> Any:
         if self._is_tensor(type(value)):
             part = source.part(name, self._suffix)
-            return value if part is None else self._loaded(part, name, value, through=source.feeds_all)
+            return value if part is None else self._loaded(part, name, value)
         if depth >= DEPTH_LIMIT or type(value) not in (list, tuple, dict):  # deeper values are not recorded
             return value
         return with_parts(value, lambda key, part: self._replaced(part, f"{name}.{key}", source, depth + 1))
 
-    def _loaded(self, part: InputPart, name: str, live: Any, *, through: bool) -> Any:
+    def _loaded(self, part: InputPart, name: str, live: Any) -> Any:
         try:
             tensor = cut(self._read(part.file, live), part.ranges)
         except Exception as error:  # noqa: BLE001  (a damaged file can make a reader raise anything)
@@ -179,4 +175,4 @@ class FedInputs:
                 "load: %s was recorded as %s %s, the live one is %s %s: the recorded one is used",
                 *(name, tensor.dtype, list(tensor.shape), live.dtype, list(live.shape)),
             )
-        return self._adopt(tensor, live, through)
+        return self._adopt(tensor, live, part.through)

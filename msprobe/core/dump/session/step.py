@@ -22,8 +22,8 @@ from msprobe.core.log import logger
 from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
-from msprobe.core.store.input_plan import INPUTS_FED
 from msprobe.core.store.layout import ERRORS, TENSORS
+from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})

@@ -19,10 +19,6 @@ from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.core.tensors.input_parts import InputPart
 
 PLAN = "inputs.json"
-FED = "fed"
-"""Key of a recorded tensor that was fed: how far the live one was from it, relative to its largest element."""
-INPUTS_FED = "inputs_fed"
-"""Field of the header of a step in which modules are fed: where the inputs lie."""
 
 
 def write_plan(parts: Mapping[str, InputPart], folder: Path) -> Path:
