@@ -10,8 +10,8 @@ AxisRanges = tuple[int, tuple[tuple[int, int], ...]]
 
 
 class InputPart(NamedTuple):
-    """A file with a recorded tensor, and which part of it is wanted; without ranges the whole. ``through``: gradients go
-    on to the live tensor that it replaces."""
+    """A file with a recorded tensor, and which part of it is wanted; without ranges the whole. ``through``: gradients
+    go on to the live tensor that it replaces."""
 
     file: Path
     ranges: tuple[AxisRanges, ...] = ()

@@ -72,6 +72,8 @@ class InputOverride:
             return
         self._plan = read_plan(self._folder)
         self._planned = frozenset(map(_call_of, self._recorded_names(self._folder)))
+        if self._names is None:
+            logger.info("load: %d calls get recorded inputs of %s", len(self._planned), self._folder)
 
     def _recorded_names(self, folder: Path) -> Iterable[str]:
         """Return the names of the tensors that there are."""
@@ -84,6 +86,8 @@ class InputOverride:
         if self._folder is None or name not in (self._planned if self._names is None else self._names):
             return None
         self._missed.discard(name)
+        if self._names is not None:
+            logger.info("load: %s gets recorded inputs", name)
         return name
 
     def close(self) -> None:
@@ -146,7 +150,6 @@ class FedInputs:
         """Return the arguments of the call ``name`` as they were recorded."""
         positional = tuple(self._replaced(value, f"{name}.input.{index}", source) for index, value in enumerate(args))
         keywords = {key: self._replaced(value, f"{name}.kwargs.{key}", source) for key, value in kwargs.items()}
-        logger.info("load: %s gets recorded inputs", name)
         return positional, keywords
 
     def _replaced(self, value: Any, name: str, source: InputSource, depth: int = 0) -> Any:
