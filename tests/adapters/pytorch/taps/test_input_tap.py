@@ -189,4 +189,4 @@ def test_without_modules_every_call_is_fed_and_gradients_go_on(bench: Any) -> No
     assert bench.read().dump["inputs_fed"] == str(path)
     first, second = (records[f"Module.{name}.Linear.forward.0"]["input_args"][0] for name in ("fc1", "fc2"))
     assert first["Max"] == 3.0 and first["fed"] == pytest.approx(100.0 / 3.0)
-    assert second["fed"] > 0.0
+    assert second["fed"] == 0.0  # what comes before it was fed, so the error does not carry on
