@@ -38,8 +38,9 @@ def test_a_request_agrees_in_any_padded_batch(side: str, alone: Path, tmp_path: 
     assert compare(batch, other, target_request="c").verdict == "same"
 
 
-@pytest.mark.parametrize("fault", TOKEN)
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("side", "fault"), [("left", "mask"), ("left", "scale"), ("right", "mask"), ("right", "position")]
+)
 def test_a_fault_is_named_at_its_token(side: str, fault: str, alone: Path, tmp_path: Path) -> None:
     wrong = record(tmp_path / "wrong", side, "a,b,c", fault)
     result = compare(wrong, alone, target_request="a")
