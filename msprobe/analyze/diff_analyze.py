@@ -45,6 +45,7 @@ from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, set_place, verdict_text
+from msprobe.core.errors import MsprobeException
 from msprobe.core.host import paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place
@@ -139,8 +140,11 @@ def diff_analyze(
     Raises:
         ReadError: a path holds no dump, or one is damaged, or the file of accepted differences is wrong.
         NotComparableError: the dumps cannot be compared.
-        MsprobeException: the output folder cannot be written.
+        MsprobeException: the output folder cannot be written, or a request is to be compared.
     """
+    if mapping is not None and mapping.of_request:
+        reason = "-da reads recorded statistics, which do not tell of the rows of one request; compare without -da"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
     left, right, folder, extras = opened(target), opened(golden), local(output), load_extras(accept=accept)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)

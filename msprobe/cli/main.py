@@ -73,6 +73,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
     ),
     "run": CommandEntry("msprobe.cli.collection.run:command", "Run an unmodified training script and collect from it."),
+    "split_inputs": CommandEntry(
+        "msprobe.cli.collection.split_inputs:command", "Cut the inputs of a good run for the ranks of another one."
+    ),
     "support": CommandEntry("msprobe.cli.collection.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry(
         "msprobe.cli.collection.validate:command", "Check a config.json and say everything wrong in it."

@@ -225,6 +225,8 @@ def compare_dumps(
         if one_sided is not None:
             one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
+        if floor is not None and target.merged:
+            floor = floor.beyond(judged_as(dumps.mode, measured, history).tolerance)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
         rejudge = None if dumps.mode is Mode.CHECKSUM else again
@@ -252,6 +254,10 @@ def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: Mapping
         target, golden = forward_alone(target), forward_alone(golden)
     target, golden = with_calls(target), with_calls(golden)
     slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)
+    if request is not None:
+        from msprobe.compare.requests.request_loops import without_other_requests  # only where a request is compared
+
+        target, golden = without_other_requests(target, request.target), without_other_requests(golden, request.golden)
     return ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
 
 

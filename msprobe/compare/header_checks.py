@@ -23,7 +23,7 @@ _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDoc
     {
         *("kernel_source", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
-        *("gradient_calls", "perturbed", "scheduled_tokens"),
+        *("gradient_calls", "inputs_fed", "perturbed", "scheduled_tokens"),
         *("parameters_after_step", "gradients_of_step"),
     }
 )

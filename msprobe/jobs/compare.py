@@ -303,6 +303,7 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
             for table in summary.results:  # they would look like the tables of a mapping that was applied
                 Path(table).unlink(missing_ok=True)
             raise
+    summary.wrong_modules = [one for outcome in compared for one in outcome.wrong_modules]
     summary.order_blind = any(outcome.order_blind for outcome in compared)
     partial = [note for outcome in compared for note in outcome.partial]
     ended = summary.incomplete

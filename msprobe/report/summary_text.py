@@ -12,7 +12,7 @@ from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
-_LISTED = 8
+_LISTED, _MODULES_LISTED = 8, 40
 _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
@@ -26,11 +26,19 @@ def summary_text(summary: CompareSummary) -> str:
         lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
+    lines.extend(_listed("Wrong by itself", [_module_line(one) for one in summary.wrong_modules], _MODULES_LISTED))
     lines.extend(_listed("Accepted", [use.text for use in summary.accepted if use.state == "used"]))
     lines.extend(_listed("Not accepted", [use.text for use in summary.accepted if use.state != "used"]))
     lines.extend(_listed("Not compared", summary.unpaired))
     lines.extend(_listed("Table", summary.results))
     return "\n".join(lines)
+
+
+def _module_line(wrong: FirstDivergence) -> str:
+    """Return a wrong module of a fed run on one line."""
+    step = "" if wrong.step is None else f"step {wrong.step}, "
+    source = f" ({wrong.source.partition(' in ')[0]})" if wrong.source else ""
+    return f"{step}{wrong.name}: {wrong.reason}{source}"
 
 
 def accepted_text(summary: CompareSummary) -> str:
@@ -51,10 +59,10 @@ def _counts_line(summary: CompareSummary) -> str:
     return f"{text}; {counts.target_only} only in the target, {counts.golden_only} only in the golden run"
 
 
-def _listed(title: str, items: list[str]) -> list[str]:
+def _listed(title: str, items: list[str], most: int = _LISTED) -> list[str]:
     """Return a line per item; of many items the first ones, and a line that says how many more there are."""
-    lines = [f"{title}: {item}" for item in items[:_LISTED]]
-    rest = len(items) - _LISTED
+    lines = [f"{title}: {item}" for item in items[:most]]
+    rest = len(items) - most
     return [*lines, f"{title}: ... and {rest} more"] if rest > 0 else lines
 
 

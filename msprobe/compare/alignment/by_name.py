@@ -145,6 +145,8 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):
+        if not _covers(exact, left):
+            return _in_order(target, golden, left, right, exact)
         calls = set(left)
         forward = [(i, j) for i, j in exact if i in calls]
         ordered = in_one_order(forward, *_calls(target, golden))
@@ -155,6 +157,15 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
         forward = _forward_pairs_by_name(target, golden, left, right)
     forward = in_one_order(forward, *_calls(target, golden))
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
+
+
+def _covers(pairs: Positions, left: list[int]) -> bool:
+    return {i for i, _ in pairs}.issuperset(left)
+
+
+def _in_order(target: Side, golden: Side, left: list[int], right: list[int], exact: Positions) -> Positions:
+    """Return the pairs of equal lists of which calls were left out, so that numbers differ (requests of a server)."""
+    return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
 
 
 def with_modes(target: Side, golden: Side) -> tuple[Side, Side]:

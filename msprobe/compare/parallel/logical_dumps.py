@@ -14,7 +14,7 @@ from typing import Any
 from msprobe.compare.parallel.arrangement import Coordinates
 from msprobe.compare.parallel.blame.sizes_fit import MergedSide, refuse_other_sizes
 from msprobe.compare.parallel.blame.wrong_ranks import RanksOfValues
-from msprobe.compare.parallel.by_identity.side import Side, dump_of, side_of
+from msprobe.compare.parallel.by_identity.side import Side, dump_of, share_experts_otherwise, side_of
 from msprobe.compare.parallel.by_identity.value_merge import MergedValues, ValueMerge
 from msprobe.compare.parallel.gradient_scale import gradient_scale
 from msprobe.compare.parallel.identity import WHOLE_MODEL, Call, Key
@@ -53,7 +53,7 @@ def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tu
         side.gather(apart=apart)
     _forget_model_of_one_side(target.calls, golden.calls)
     tie(target.calls, golden.calls)
-    values = MergedValues((target.sharing, golden.sharing), _share_experts_otherwise(target, golden))
+    values = MergedValues((target.sharing, golden.sharing), share_experts_otherwise(target, golden))
     made = _Merge(target, golden, apart, values).dumps()
     left_side = MergedSide(left, target.ranks, target.calls, values.unclear[0])
     right_side = MergedSide(right, golden.ranks, golden.calls, values.unclear[1])
@@ -61,10 +61,6 @@ def logical_pair(left: Place, right: Place, load: Callable[[Place], Dump]) -> tu
     return made
 
 
-def _share_experts_otherwise(*sides: Side) -> bool:
-    """Return whether the sides share tokens among experts in another way."""
-    shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in sides]
-    return shared[0] != shared[1]
 def _forget_model_of_one_side(*sides: dict[Key, dict[Coordinates, Call]]) -> None:
     """Take out what the model itself returns where one side alone records it: without a wrapper nothing does."""
     for own, other in (sides, sides[::-1]):
@@ -97,16 +93,20 @@ class _Merge:
             sums.mark()
         names = self._names(keys)
         made = [dump_of(side, records, names) for side, records in zip(sides, self.records, strict=True)]
+        if {dump.task for dump in made} == {"tensor", "statistics"}:  # tensors are merged by their statistics
+            made = [replace(dump, task="statistics") for dump in made]
         suspects = _Suspects((self.target, self.golden), {name: key for key, name in names.items()}, self.apart)
         alike = rounded_alike(self.target.ranks, self.golden.ranks)
         rounded = frozenset(name for key, name in names.items() if key.path in alike and key.phase is Phase.FORWARD)
         summands = self.values.partial_sums[0].makers(names)
+        reduced = frozenset(name for key, name in names.items() if key.function == AT_OPTIMIZER)
         made[0] = replace(
             made[0],
             suspect=suspects.of,
             update=suspects.of_update,
             rounded=rounded,
             summands=summands,
+            reduced=reduced,
             blame=suspects.ranks_of,
         )
         notes = [

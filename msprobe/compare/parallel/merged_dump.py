@@ -51,6 +51,7 @@ class MergedDump(Dump):
         summands: the forward calls whose results the ranks hold as summands, in the order of execution, each with the
             first call that returned the same ones.
         blame: returns for an entry and a slot the ranks of the target that make its value wrong.
+        reduced: the gradients that the optimizer gets.
     """
 
     merged: ClassVar[bool] = True
@@ -59,6 +60,7 @@ class MergedDump(Dump):
     rounded: frozenset[str] = frozenset()
     summands: Mapping[str, str] = field(default_factory=dict)
     blame: Callable[[str, str | None], WrongRanks] = _no_ranks
+    reduced: frozenset[str] = frozenset()
 
 
 def rounded_calls(dump: Dump) -> frozenset[str]:

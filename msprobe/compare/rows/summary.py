@@ -270,7 +270,8 @@ class CompareSummary:
     compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
     ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
     the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
-    entries of ``--accept``, and what became of them.
+    entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules
+    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks.
     """
 
     verdict: VerdictText
@@ -285,6 +286,7 @@ class CompareSummary:
     results: list[str] = field(default_factory=list)
     order_blind: bool = False
     accepted: list[AcceptedUse] = field(default_factory=list)
+    wrong_modules: list[FirstDivergence] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The summary as JSON values."""

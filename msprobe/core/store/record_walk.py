@@ -35,6 +35,10 @@ SECTIONS = (
 SHARD = "shard"
 """Key of a tensor of which the program said what this rank holds: ``[{"dim": 0, "group": [0, 1]}]``, an item for each
 group of ranks that it is spread over; a ``dim`` of null says that every rank of the group holds the whole."""
+FED = "fed"
+"""Key of a tensor that a module was fed: how far the live one was from it, relative to its largest element."""
+INPUTS_FED = "inputs_fed"
+"""Field of the header of a step in which modules are fed: where the inputs lie."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import Any
 
 from msprobe.compare.parallel.arrangement import Coordinates
@@ -11,7 +12,9 @@ from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls, rank_c
 from msprobe.compare.parallel.layout import Coordinates as RankPlace
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.parallel.merged_dump import MergedDump
-from msprobe.core.store.reader import Dump, Place
+from msprobe.core.store.reader import Dump, Place, load_dump
+
+_EXPERT = "expert"
 
 
 @dataclass(slots=True)
@@ -40,7 +43,7 @@ class Side:
                 self.calls.setdefault(key, {}).setdefault(at, call)
 
 
-def side_of(place: Place, load: Callable[[Place], Dump]) -> Side:
+def side_of(place: Place, load: Callable[[Place], Dump] = load_dump) -> Side:
     """Return the side that a place holds: one process, or the ranks of a parallel model.
 
     ``load`` reads the dump of a process.
@@ -50,6 +53,17 @@ def side_of(place: Place, load: Callable[[Place], Dump]) -> Side:
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
     return Side(rank_calls([load(member) for member in members], at, place.chunks), sharing=place.sharing)
+
+
+def is_expert(key: Key) -> bool:
+    """Return whether an identity is that of an expert, or of a module inside of one."""
+    return any(_EXPERT in before and part.isdigit() for before, part in pairwise(key.path.split(".")))
+
+
+def share_experts_otherwise(*sides: Side) -> bool:
+    """Return whether two sides share tokens among experts in another way, so that each has rows in its own order."""
+    shared = [{(rank.place.ep, rank.place.dp, rank.place.cp) for rank in side.ranks} for side in sides]
+    return shared[0] != shared[1]
 
 
 def dump_of(side: Side, records: Mapping[Key, dict[str, Any]], names: Mapping[Key, str]) -> MergedDump:

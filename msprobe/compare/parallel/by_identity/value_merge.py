@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from msprobe.compare.parallel.arrangement import (
@@ -22,15 +21,15 @@ from msprobe.compare.parallel.arrangement import (
     whole,
     why_no_whole,
 )
+from msprobe.compare.parallel.by_identity.side import is_expert
 from msprobe.compare.parallel.identity import Key
 from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
 from msprobe.core.naming import Phase
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import FED, is_tensor
 
 _Path = tuple[Any, ...]
-_EXPERT = "expert"
 
 
 @dataclass(slots=True)
@@ -100,6 +99,8 @@ class ValueMerge:
         if self.key.phase is Phase.FORWARD:
             modes[self.side, self.key, path] = pair[0].modes
         record = left.record(right, _shape(left, right))
+        if FED in first:  # the rank whose live tensor was farthest from what it was fed
+            record[FED] = max(node.get(FED, 0.0) for node in own.values())
         if Mode.DRIFTED in pair[0].modes:
             record[PIECES] = COPIES_DIFFER
         if kind is Kind.ACTIVATION and pair[0].modes[TENSOR] is Mode.SUM and pair[1].modes[TENSOR] is not Mode.SUM:
@@ -121,10 +122,7 @@ class ValueMerge:
 
     def _unordered(self) -> bool:
         """Return whether the rows of this call come in an order of their own on each side: tokens of an expert."""
-        parts = self.key.path.split(".")
-        return (
-            any(_EXPERT in before and part.isdigit() for before, part in pairwise(parts)) and self.merged.other_experts
-        )
+        return self.merged.other_experts and is_expert(self.key)
 
     def _kind(self, path: _Path) -> Kind:
         if self.key.phase is Phase.PARAMETERS_GRAD:
