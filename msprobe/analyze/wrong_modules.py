@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.parallel.merged_dump import optimizer_gradients_of
 from msprobe.compare.records.call_source import module_text
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
@@ -42,7 +43,7 @@ class _Search(ComparedEntries):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
-        self._reduced: frozenset[str] = getattr(comparison.target, "reduced", frozenset())
+        self._reduced = optimizer_gradients_of(comparison.target)
         self._given_wrong = {
             key.stem
             for entry, key in enumerate(self.table.keys)

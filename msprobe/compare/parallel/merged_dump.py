@@ -73,6 +73,11 @@ def summands_of(dump: Dump) -> Mapping[str, str]:
     return dump.summands if isinstance(dump, MergedDump) else {}
 
 
+def optimizer_gradients_of(dump: Dump) -> frozenset[str]:
+    """Return the entries of the gradients that optimizers get; none in other dumps."""
+    return dump.reduced if isinstance(dump, MergedDump) else frozenset()
+
+
 def suspect_of(dump: Dump, name: str | None) -> Suspect | None:
     """Return the call outside of modules that makes the wrong input of a module call of merged ranks; None without one,
     and for other dumps."""
