@@ -4,13 +4,13 @@ Calls of a module pair in their order. Where a loop goes through its cells in an
 exchanged, such a pair differs although each of both calls has a counterpart: one of the same function in the same
 module, with the same inputs and results. These pairs are not where another difference arises, which is behind them.
 
-They stay a difference where nothing else differs, and where the first other difference is one of order alone: then the
-order of the calls is what makes it.
+They stay a difference where nothing else differs, and where the first other difference is one of order alone, or gets
+the operands of the other side in exchanged places: then the order of the calls is what makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM
-from msprobe.numerics.verdict import Judged, Measured, RowKind
+from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 
 _MOST_LOOKUPS = 2000
 _Raw = Mapping[str, Any]
@@ -49,7 +49,8 @@ class OtherOrder:
             if self._is_moved(number):
                 moved.add(number)
             else:
-                return frozenset() if self._is_order_alone(number) else frozenset(moved)
+                made_by_order = self._is_order_alone(number) or self._has_exchanged_inputs(number)
+                return frozenset() if made_by_order else frozenset(moved)
         return frozenset()
 
     def _is_moved(self, number: int) -> bool:
@@ -90,6 +91,18 @@ class OtherOrder:
             for row in wrong
         )
 
+    def _has_exchanged_inputs(self, number: int) -> bool:
+        """Return whether the wrong inputs of an entry are those of the other side in other places, whatever the order
+        of their elements: one of them may be transposed."""
+        role = self._measured.role
+        wrong = [row for row in self._table.rows_of(number) if self._kind[row] > RowKind.UNCHECKED]
+        inputs = [row for row in wrong if role[row] == Role.INPUT]
+        target, golden = (
+            [("", leaf.raw) for row in inputs if (leaf := leaves[row]) is not None and is_tensor(leaf.raw)]
+            for leaves in (self._table.target, self._table.golden)
+        )
+        return len(inputs) > 1 and _are_equal(target, golden, same_values)
+
     @cached_property
     def _calls(self) -> dict[tuple[str, str, str], list[int]]:
         """The entries of each function in each module and phase."""
@@ -107,7 +120,13 @@ class OtherOrder:
                 yield leaf.slot, leaf.raw
 
 
-def _are_equal(values: _Values, others: _Values) -> bool:
+def _are_same(raw: _Raw, other: _Raw) -> bool:
+    """Return whether two tensors have the same elements, in the same order as far as that is recorded."""
+    recorded = raw.get(KEY) is not None and other.get(KEY) is not None
+    return same_values(raw, other) and (not recorded or has_same_order(raw, other, as_float(raw.get(NORM.name))))
+
+
+def _are_equal(values: _Values, others: _Values, same_tensor: Callable[[_Raw, _Raw], bool] = _are_same) -> bool:
     """Return whether two calls have the same tensors, in whatever order."""
     if not values or len(values) != len(others):
         return False
@@ -117,15 +136,9 @@ def _are_equal(values: _Values, others: _Values) -> bool:
         same = (
             place
             for place, (other_slot, other) in enumerate(left)
-            if slot == other_slot and count == element_count(other) and _are_same(raw, other)
+            if slot == other_slot and count == element_count(other) and same_tensor(raw, other)
         )
         if (place := next(same, None)) is None:
             return False
         del left[place]
     return True
-
-
-def _are_same(raw: _Raw, other: _Raw) -> bool:
-    """Return whether two tensors have the same elements, in the same order as far as that is recorded."""
-    recorded = raw.get(KEY) is not None and other.get(KEY) is not None
-    return same_values(raw, other) and (not recorded or has_same_order(raw, other, as_float(raw.get(NORM.name))))

@@ -100,3 +100,38 @@ def test_an_order_that_makes_a_difference_stays_one(recordings: Recordings) -> N
 def test_rows_in_another_order_are_no_other_order_of_calls(order: str, recordings: Recordings) -> None:
     found = first(recordings, (order, "rolled"), ("rows", "in place"))
     assert found is not None and "  # the fault" in Path(__file__).read_text().splitlines()[_line(found)], found
+
+
+class Attention(torch.nn.Module):
+    """Query and key change places before both are turned: the sums of their products are other ones then."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.both, self.fault = torch.nn.Linear(5, 2 * 4), fault
+
+    def forward(self, inputs: Any) -> Any:
+        query, key = self.both(inputs).split(4, -1)
+        if self.fault == "exchanged":
+            query, key = key, query
+        turn = torch.arange(4.0)
+        query, key = query * turn, key * turn  # turned
+        return torch.matmul(query, key.transpose(-1, -2)).softmax(-1).matmul(inputs).mean()
+
+
+def record_attention(folder: Path, fault: str) -> None:
+    from msprobe.pytorch import PrecisionDebugger
+
+    forget()
+    torch.manual_seed(0)
+    model, inputs = torch.nn.Sequential(Attention(fault)), torch.randn(2, 6, 5)
+    debugger = PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder))
+    with debugger.collect(model):
+        model(inputs).backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_operands_in_exchanged_places_are_named_where_they_are_exchanged(turned: bool, recordings: Recordings) -> None:
+    pair = [recordings(record_attention, "exchanged"), recordings(record_attention, "")]
+    found = msprobe.compare(*(reversed(pair) if turned else pair)).summary.first_divergence
+    assert found is not None and "  # turned" in found.source
