@@ -13,29 +13,24 @@ from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
 from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
+from msprobe.analyze.causes.cut_gradients import CutGradients
+from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import UNEXPLAINED, ComparedEntries, add_figures
+from msprobe.analyze.compared_entries import UNEXPLAINED, add_figures
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import (
-    PairSource,
     in_phase,
     module_text,
-    of_stack,
 )
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, parents_of
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import (
-    call_that_keeps,
-    cutting_call,
-    loses_gradient,
     only_use,
-    side_of_cut,
-    side_without_gradient,
     where_gradient_ends,
 )
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
@@ -75,7 +70,7 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     return found
 
 
-class _DivergenceSearch(ComparedEntries):
+class _DivergenceSearch(CutGradients, MergedRanks):
     """Searches one comparison; entries and rows are numbers in its table."""
 
     def __init__(self, comparison: Comparison, later_step: bool) -> None:
@@ -126,7 +121,7 @@ class _DivergenceSearch(ComparedEntries):
         pair = self.table.entries[entry]
         if entry in self.table.changed:
             return self._changed_recompute(entry)
-        if (description := self._wrong_gradient(entry)) is not None:
+        if (description := self.wrong_gradient(entry)) is not None:
             return description
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
@@ -137,10 +132,10 @@ class _DivergenceSearch(ComparedEntries):
             self._own_argument,
             self._unused,
             self._exchanged,
-            self._cut_term,
+            self.cut_term,
             self._unexplained_input,
-            self._cut_gradient,
-            self._result_of_model,
+            self.cut_gradient,
+            self.result_of_model,
         )
         for explain in explanations:
             description = explain(entry)
@@ -151,13 +146,6 @@ class _DivergenceSearch(ComparedEntries):
         if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
             return self.result(entry, row, self.module(entry), "its inputs differ no more than between the reruns")
         return self.result(entry, row, self.module(entry), agreement_of(self.comparison, entry, inputs))
-
-    def _result_of_model(self, entry: int) -> FirstDivergence | None:
-        """Describe what the model itself returns on merged ranks, which has no inputs there, by a call outside of the
-        other modules."""
-        if any(self.comparison.measured.role[row] == Role.INPUT for row in self.table.rows_of(entry)):
-            return None
-        return self._from_outside(entry, self.differing_rows(entry)[0], "what the model returns differs")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
@@ -226,43 +214,6 @@ class _DivergenceSearch(ComparedEntries):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self.result(entry, rows[0], self.module(entry), "a parameter of this module")
 
-    def _cut_gradient(self, entry: int) -> FirstDivergence | None:
-        """Describe a gradient that is null on one side by the call where it is cut off."""
-        rows = self.differing_rows(entry, Role.RESULT)
-        side = side_without_gradient(self.table, self.comparison.judged, entry, rows)
-        if not side:
-            return None
-        return self._cut_before(entry, rows[0])
-
-    def _cut_term(self, entry: int) -> FirstDivergence | None:
-        """Describe a wrong gradient by the call where one of its terms is cut off on one side."""
-        rows, end = self.tensor_inputs(entry), len(self.table.entries)
-        if not rows or self.table.keys[entry].phase != "backward":
-            return None
-        # A backward pass through gradients changes what an earlier one has recorded of the same calls.
-        call = cutting_call(self.table, self.comparison.measured.role, self.comparison.target.construct, end)
-        lost = call is not None and loses_gradient(self.table, self.comparison.judged, call)
-        return self._cut_before(entry, rows[0], end) if lost else None
-
-    def _cut_before(self, entry: int, row: int, end: int | None = None) -> FirstDivergence | None:
-        """Describe a gradient, of which a row differs, by the forward call before it, or before ``end``, that cuts it
-        off on one side."""
-        role = self.comparison.measured.role
-        call = cutting_call(self.table, role, self.comparison.target.construct, entry if end is None else end)
-        if call is None:
-            return None
-        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the "
-        note, keeps = note + side_of_cut(self.table, role, call), call_that_keeps(self.table, role, call)
-        around = next(self.ancestors(call if keeps is None else keeps), None)
-        if keeps is not None:
-            note += f"; {self.table.entries[keeps].sided} returns it with one"
-        description = self.result(entry, row, around and module_text(around), note)
-        set_place(description, self.source(call if keeps is None else keeps))
-        golden = self.table.entries[call if keeps is None else keeps].golden
-        outside = next(parents_of(self.comparison.golden.construct, golden or ""), None)
-        description.golden_module = outside and module_text(outside)
-        return description
-
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
         if not rows:
@@ -323,7 +274,7 @@ class _DivergenceSearch(ComparedEntries):
         if enclosing is None and self.comparison.target.merged:
             from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE  # loaded where ranks are merged
 
-            return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
+            return self.from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
         description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
@@ -355,39 +306,9 @@ class _DivergenceSearch(ComparedEntries):
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
 
-    def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
-        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
-        if not self.comparison.target.merged:
-            return None
-        from msprobe.compare.parallel.merged_dump import update_of  # loaded where ranks are merged
-
-        if (found := update_of(self.comparison.target, self.table.entries[entry].target)) is None:
-            return None
-        number = self.entry_by_name(entry).get(found.entry or "", entry)
-        number = number if self.differing_rows(number) else entry
-        row = self.differing_rows(number)[0]
-        description = self.result(number, row, self.module(number) if not found.stack else None, found.reason)
-        if found.stack:
-            set_place(description, PairSource(of_stack(found.stack), None))
-        self.place_told = True
-        return description
-
     def _without_masks(self, rows: list[int]) -> list[int]:
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
-
-    def _from_outside(self, entry: int, row: int, what: str = "its input differs") -> FirstDivergence | None:
-        """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
-        if not self.comparison.target.merged:
-            return None
-        from msprobe.compare.parallel.merged_dump import suspect_of  # loaded where ranks are merged
-
-        if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
-            return None
-        description = self.result(entry, row, self.module(entry), f"{what}; {found.reason}")
-        set_place(description, PairSource(of_stack(found.stack), None))
-        self.place_told = True
-        return description
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.
@@ -400,30 +321,16 @@ class _DivergenceSearch(ComparedEntries):
         """
         module = module_text(self.name(enclosing))
         results = self.differing_rows(enclosing, Role.RESULT)
-        if (description := self._from_outside(call, row)) is not None:
+        if (description := self.from_outside(call, row)) is not None:
             return description
         if not self.is_module(entry) or not results:
             return self.result(call, row, module, UNEXPLAINED)
-        if (description := self._not_added(enclosing, entry, results[0])) is not None:
+        if (description := self.not_added(enclosing, entry, results[0])) is not None:
             return description
         note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
         description = self.result(enclosing, results[0], module, note)
         set_place(description, self.source(call))
         return description
-
-    def _not_added(self, enclosing: int, entry: int, row: int) -> FirstDivergence | None:
-        """Describe a result that ranks hold as summands by the last module before an entry whose results are some."""
-        target, numbers = self.comparison.target, self.entry_by_name(enclosing)
-        if self.comparison.judged.kind[row] != RowKind.NOT_ADDED:
-            return None
-        from msprobe.compare.parallel.merged_dump import summands_of  # loaded where ranks are merged
-
-        before = [(numbers[name], maker) for name, maker in summands_of(target).items() if name in numbers]
-        maker = max((pair for pair in before if pair[0] < min(entry, enclosing)), default=None)
-        if maker is None or maker[1] not in numbers:
-            return None
-        text = f"{self.reason(row)}: {self.name(enclosing)} and what follows it get them from here"
-        return self.build(numbers[maker[1]], None, "not_added", text, self.module(numbers[maker[1]]))
 
     def _owned(self, number: int, row: int) -> list[int]:
         """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""
