@@ -7,7 +7,8 @@
 Keys and values lie in a cache of slots. Where a request is in the batch and in the cache is no argument of the model:
 its attention looks that up, as in vLLM. A step takes a part of each request: a chunk of its prompt, or the token that
 was generated last. Prompts may begin with a prefix that is in the cache already, and a batch may be padded to a length
-for which a graph was captured.
+for which a graph was captured. With ``--loop`` attention takes the requests of a batch one after the other, as servers
+do without a kernel for packed batches.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Batch:
     context_slots: Tensor
     mask: Tensor  # (tokens, context): what each token attends to
     last: Tensor  # the row of the last token of each request
+    spans: list[tuple[slice, slice]] = field(default_factory=list)  # with --loop: rows and context of each request
 
 
 class Attention(nn.Module):
@@ -56,12 +58,19 @@ class Attention(nn.Module):
         assert batch is not None  # the server has set it
         query, key, value = (part.reshape(len(x), HEADS, -1) for part in self.qkv_proj(x).chunk(3, dim=-1))
         self.keys[batch.slots], self.values[batch.slots] = key, value
-        keys, values = self.keys[batch.context_slots], self.values[batch.context_slots]
+        everything = [(slice(None), slice(None))]
+        parts = [self._attend(query[rows], batch, rows, context) for rows, context in batch.spans or everything]
+        return self.o_proj(torch.cat(parts) if batch.spans else parts[0])
+
+    def _attend(self, query: Tensor, batch: Batch, rows: slice, context: slice) -> Tensor:
+        """Attention of some rows of the batch to a part of the context."""
+        slots = batch.context_slots[context]
+        keys, values = self.keys[slots], self.values[slots]
         scores = torch.matmul(query.transpose(0, 1), keys.permute(1, 2, 0))
         if self.scale:
             scores = scores * self.scale
-        weights = F.softmax(scores.masked_fill(~batch.mask, -1e9), dim=-1)
-        return self.o_proj(torch.matmul(weights, values.transpose(0, 1)).transpose(0, 1).reshape(len(x), WIDTH))
+        weights = F.softmax(scores.masked_fill(~batch.mask[rows, context], -1e9), dim=-1)
+        return torch.matmul(weights, values.transpose(0, 1)).transpose(0, 1).reshape(len(query), WIDTH)
 
 
 class DecoderLayer(nn.Module):
@@ -127,6 +136,9 @@ class PackedServer:
         fault: what is wrong with the first request of each batch, one of ``FAULTS``.
     """
 
+    loop = False
+    """Whether attention takes the requests one after the other."""
+
     def __init__(self, model: PackedDecoder, debugger: Any = None, graphs: Sequence[int] = (), fault: str = "") -> None:
         self.model, self.debugger, self.graphs, self.fault = model, debugger, graphs, fault
         self.free = list(range(1, SLOTS))  # slot 0 takes what only fills a graph
@@ -159,6 +171,7 @@ class PackedServer:
     def _batch(self, scheduled: Sequence[Scheduled]) -> Batch:
         tokens, positions, slots, owners, last = [], [], [], [], []
         context_slots, context_positions, context_owners = [], [], []
+        spans = []
         for owner, (request, count) in enumerate(scheduled):
             rows = range(request.computed, request.computed + count)
             while len(request.slots) < rows.stop:
@@ -171,6 +184,10 @@ class PackedServer:
             context_positions += range(rows.stop)
             context_owners += [owner] * rows.stop
             last.append(len(tokens) - 1)
+            spans.append((
+                slice(len(tokens) - count, len(tokens)),
+                slice(len(context_slots) - rows.stop, len(context_slots)),
+            ))
         padding = min((length for length in self.graphs if length >= len(tokens)), default=len(tokens)) - len(tokens)
         owner, position = torch.tensor([*owners, *[-1] * padding]), torch.tensor([*positions, *[0] * padding])
         mask = owner[:, None] == torch.tensor(context_owners)[None]
@@ -188,6 +205,7 @@ class PackedServer:
             torch.tensor(context_slots),
             mask,
             torch.tensor(last),
+            spans if self.loop else [],
         )
 
 
@@ -228,6 +246,7 @@ def main() -> None:
     parser.add_argument("--graphs", default="", metavar="N,...", help="pad each batch to one of these lengths")
     parser.add_argument("--prefix", type=int, default=0, metavar="N", help="N tokens of a are in the cache already")
     parser.add_argument("--fault", choices=FAULTS, default="")
+    parser.add_argument("--loop", action="store_true", help="attention takes one request after the other")
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", choices=("tensor", "statistics"), default="tensor")
     parser.add_argument("--request-id", metavar="ID", help="record the rows of this request alone")
@@ -239,6 +258,7 @@ def main() -> None:
     debugger = PrecisionDebugger(config)
     graphs = [int(length) for length in options.graphs.split(",") if length]
     server, present = PackedServer(build(), debugger, graphs, options.fault), requests()
+    server.loop = options.loop
     if options.prefix:
         share_prefix(server, present, options.prefix)
     for step in options.plan.split(";"):

@@ -9,15 +9,20 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.parallel.merged_dump import wrong_ranks
 from msprobe.compare.records.call_source import PairSource, parent_in_phase, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import slot_of
-from msprobe.compare.rows.explanations import Reasons
+from msprobe.compare.rows.explanations import Reasons, no_gradient
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
-from msprobe.core.naming.names import is_module_name
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
+
+UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, a conversion, numbers of Python)"
 
 
 class ComparedEntries:
@@ -100,8 +105,13 @@ class ComparedEntries:
     def reason(self, row: int) -> str:
         """Return in words what differs in a row."""
         kind = RowKind(int(self.comparison.judged.kind[row]))
+        target, golden = self.table.target[row], self.table.golden[row]
+        phase = self.table.keys[int(np.searchsorted(self.table.starts, row, side="right")) - 1].phase
+        null = kind in (RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN) and None not in (target, golden)
+        if null and phase == Phase.BACKWARD.value:
+            return no_gradient(kind)
         reasons = Reasons(self.comparison.measured, self.comparison.judged, slice(row, row + 1))
-        return reasons.text(kind, row, self.table.target[row], self.table.golden[row])
+        return reasons.text(kind, row, target, golden)
 
     def build(
         self,
@@ -126,6 +136,8 @@ class ComparedEntries:
             stack=[],
         )
         set_place(description, source_of_pair(pair, self.comparison.target, self.comparison.golden))
+        found = wrong_ranks(self.comparison.target, pair.target, slot)
+        description.ranks, description.blame = list(found.numbers), found.words
         return description
 
 

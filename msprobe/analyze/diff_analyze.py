@@ -45,8 +45,10 @@ from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, set_place, verdict_text
+from msprobe.core.errors import MsprobeException
+from msprobe.core.host import paused_gc
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, paused_gc
+from msprobe.core.store.reader import Dump, Place
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
@@ -104,8 +106,11 @@ class DiffAnalysis:
                 yield f"This holds {AS_FAR}: {WHY}."
         for rank, calls in self.document.items():
             for call in calls:
-                yield f"First difference: {call['name']} ({rank.replace('_', ' ')})"
-                yield from (f"  {title}: {call[key]}" for title, key in _SHOWN if call[key])
+                ranks = ", ".join(map(str, call["ranks"]))
+                yield f"First difference: {call['name']} ({f'of ranks {ranks}' if ranks else rank.replace('_', ' ')})"
+                sides = {"source": call["source_side"]}
+                yield from (f"  {title}: {call[key]}{sides.get(key, '')}" for title, key in _SHOWN if call[key])
+                yield from [f"  ranks: {ranks} ({call['blame']})"] if ranks else []
         for use in self.accepted:
             yield f"{'Accepted' if use.state == 'used' else 'Not accepted'}: {use.text}"
         for what in self.incomplete:
@@ -135,8 +140,11 @@ def diff_analyze(
     Raises:
         ReadError: a path holds no dump, or one is damaged, or the file of accepted differences is wrong.
         NotComparableError: the dumps cannot be compared.
-        MsprobeException: the output folder cannot be written.
+        MsprobeException: the output folder cannot be written, or a request is to be compared.
     """
+    if mapping is not None and mapping.of_request:
+        reason = "-da reads recorded statistics, which do not tell of the rows of one request; compare without -da"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
     left, right, folder, extras = opened(target), opened(golden), local(output), load_extras(accept=accept)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
@@ -399,17 +407,20 @@ def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSour
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
-    golden_differs = first.target is not None and first.golden_source != first.source
+    whole = list(source.own.stack)
     return {
         "op_name": first.target or first.golden,
         "data_info": info,
-        "stack_info": list(source.own.stack),
+        "stack_info": whole if not first.stack or whole[-len(first.stack) :] == first.stack else first.stack,
         "name": first.name,
         "reason": first.reason,
         "module": first.module,
         "source": first.source,
+        "source_side": first.source_side,
         "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
-        "golden_source": first.golden_source if golden_differs else "",
+        "golden_source": "".join(call.source for call in first.calls[1:]),
+        "ranks": first.ranks,
+        "blame": first.blame,
     }
 
 
@@ -445,8 +456,13 @@ class FirstCall(BaseModel):
     reason: str
     module: str | None = Field(description="path and class of the module around the call")
     source: str = Field(description="the line of stack_info that made the call")
+    source_side: str = Field(
+        description="the run that the line is of, in brackets, where the name does not tell; empty elsewhere"
+    )
     golden_stack_info: list[str] = Field(description="frames of the golden run")
     golden_source: str = Field(description="the line of the golden run, where both runs have the call and it differs")
+    ranks: list[int] = Field(description="where ranks of the target were merged, those to blame")
+    blame: str = Field(description="why these ranks; empty where none were merged")
 
 
 class OverflowCall(BaseModel):

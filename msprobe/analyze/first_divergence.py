@@ -8,33 +8,35 @@ none when the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
+from msprobe.analyze.causes.cut_gradients import CutGradients
+from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import ComparedEntries, add_figures
+from msprobe.analyze.compared_entries import UNEXPLAINED, add_figures
+from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE, MergedDump, suspect_of, update_of
 from msprobe.compare.records.call_source import (
-    PairSource,
     in_phase,
     module_text,
-    of_stack,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
-from msprobe.compare.regions.cut_gradients import cutting_call, only_use, side_without_gradient, where_gradient_ends
+from msprobe.compare.regions.cut_gradients import (
+    only_use,
+    where_gradient_ends,
+)
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.numerics.verdict import Role, RowKind
-
-UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
 class Divergence(NamedTuple):
@@ -68,7 +70,7 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     return found
 
 
-class _DivergenceSearch(ComparedEntries):
+class _DivergenceSearch(CutGradients, MergedRanks):
     """Searches one comparison; entries and rows are numbers in its table."""
 
     def __init__(self, comparison: Comparison, later_step: bool) -> None:
@@ -80,24 +82,46 @@ class _DivergenceSearch(ComparedEntries):
         """Return the first divergence, None where no entry diverges."""
         if not (diverging := self.comparison.row_levels.diverging.nonzero()[0]).size:
             return None
-        merged = self._later_step and isinstance(self.comparison.target, MergedDump)
+        merged = self._later_step and self.comparison.target.merged
         if merged and (row := wrong_update(self.table, *self._judged)) is not None:
             self.place_told, entry = True, int(self.table.entry_of_row()[row])
             return Divergence(entry, self.result(entry, row, self.module(entry), WRONG_UPDATE))
         entry, origin = int(diverging[0]), self.table.origin
         if origin is not None and origin.boundary == entry:
             entry = origin.entry
+        else:
+            entry = self._wrong_parameter(diverging.tolist()) or entry
         return Divergence(entry, self._describe(entry))
+
+    def _wrong_parameter(self, diverging: Sequence[int]) -> int | None:
+        """Return the module with the first wrong parameter of the first step, where the calls before it differ in
+        nothing but shapes; None where there is none.
+
+        Another choice of rows (experts that compute all tokens, or only theirs) says nothing about values, and no call
+        makes the parameters that a run begins with.
+        """
+        if self._later_step or not self._differs_in_shape(diverging[0]):
+            return None
+        first = next((entry for entry in diverging if not self._differs_in_shape(entry)), None)
+        numbers = {} if first is None else self.entry_by_name(first)
+        around = [] if first is None else [first, *(numbers[name] for name in self.ancestors(first) if name in numbers)]
+        wrong = (number for number in around if self.differing_rows(number, Role.PARAMETER))
+        return next(wrong, None)
+
+    def _differs_in_shape(self, entry: int) -> bool:
+        """Return whether nothing but shapes of tensors differs in an entry of both sides."""
+        kinds = self.comparison.judged.kind
+        return all(kinds[row] == RowKind.SHAPE for row in self.differing_rows(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
         if self.table.origin is not None and self.table.origin.entry == entry:
             return self._origin(self.table.origin)
         if not self._updated(entry):
-            entry = self._effect_in_backward(entry)
+            entry = self._cause_inside(self._effect_in_backward(entry))
         pair = self.table.entries[entry]
         if entry in self.table.changed:
             return self._changed_recompute(entry)
-        if (description := self._wrong_gradient(entry)) is not None:
+        if (description := self.wrong_gradient(entry)) is not None:
             return description
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
@@ -108,15 +132,15 @@ class _DivergenceSearch(ComparedEntries):
             self._own_argument,
             self._unused,
             self._exchanged,
+            self.cut_term,
             self._unexplained_input,
+            self.cut_gradient,
+            self.result_of_model,
         )
         for explain in explanations:
             description = explain(entry)
             if description is not None:
                 return description
-        cut = self._cut_gradient(entry)
-        if cut is not None:
-            return cut
         row = self.differing_rows(entry)[0]
         inputs = [row for row in self.table.rows_of(entry) if self.comparison.measured.role[row] == Role.INPUT]
         if self.comparison.judged.by_reruns.size and (self.comparison.measured.worst[inputs] > 0.0).any():
@@ -141,6 +165,16 @@ class _DivergenceSearch(ComparedEntries):
             if keys[number].phase == "forward" and self.is_module(number) and not keys[number].recompute:
                 break
         return entry
+
+    def _cause_inside(self, entry: int) -> int:
+        """Return the first divergence inside of a backward call of a module, which may be recorded before the calls
+        inside of it; any other entry stays."""
+        keys, own = self.table.keys, self.name(entry)
+        if keys[entry].phase != "backward" or not self.is_module(entry):
+            return entry
+        later = (int(number) for number in self.comparison.row_levels.diverging.nonzero()[0] if number > entry)
+        inside = (number for number in later if keys[number].phase == "backward" and own in self.ancestors(number))
+        return next(inside, entry)
 
     def _is_wrong(self, entry: int) -> bool:
         return bool(self.comparison.row_levels.diverging[entry])
@@ -175,28 +209,21 @@ class _DivergenceSearch(ComparedEntries):
         lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
         if lost:
             return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
-        if self._later_step and moved_with_others(self.table, *self._judged, rows[0]):
+        kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
+        if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self.result(entry, rows[0], self.module(entry), "a parameter of this module")
 
-    def _cut_gradient(self, entry: int) -> FirstDivergence | None:
-        """Describe a gradient that is null on one side by the call where it is cut off."""
-        rows = self.differing_rows(entry, Role.RESULT)
-        side = side_without_gradient(self.table, self.comparison.judged, entry, rows)
-        if not side:
-            return None
-        call = cutting_call(self.table, self.comparison.measured.role, self.comparison.target.construct, entry)
-        if call is None:
-            return None
-        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the {side}"
-        around = next(self.ancestors(call), None)
-        description = self.result(entry, rows[0], around and module_text(around), note)
-        set_place(description, self.source(call))
-        return description
-
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
-        return self.result(entry, rows[0], self.module(entry), "an argument of this call") if rows else None
+        if not rows:
+            return None
+        made = maker_of_argument(self.comparison, entry, rows[0])
+        note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
+        description = self.result(entry, rows[0], self.module(entry), note)
+        if made is not None:
+            set_place(description, self.source(self.entry_by_name(entry)[made.call]))
+        return description
 
     def _unused(self, entry: int) -> FirstDivergence | None:
         """Describe a collective whose result one side does not go on with."""
@@ -205,7 +232,7 @@ class _DivergenceSearch(ComparedEntries):
             return None
         leaf = self.table.target[found.row] or self.table.golden[found.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        text = f"{found.text}; then {slot}{self.name(entry)}: {self.reason(found.row)}"
+        text = f"{found.text}; then {slot}{self.table.entries[entry].sided}: {self.reason(found.row)}"
         description = self.build(found.entry, None, "value", text, self.module(found.entry))
         add_figures(description, self.comparison, found.row)
         return description
@@ -244,49 +271,44 @@ class _DivergenceSearch(ComparedEntries):
                 return self._enters_in(number, entry, call, row)
             if self.table.keys[number].phase == "forward":
                 call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
-        if enclosing is None and isinstance(self.comparison.target, MergedDump):
-            return self._from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
+        if enclosing is None and self.comparison.target.merged:
+            from msprobe.compare.parallel.merged_dump import ENTERS_FROM_OUTSIDE  # loaded where ranks are merged
+
+            return self.from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
-        return self._gradient_after_backward(call, row) or self.result(call, row, enclosing, UNEXPLAINED)
+        description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
+        return description or self.result(call, row, enclosing, UNEXPLAINED)
+
+    def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a call after the backward passes by the last collective before it that one side alone makes."""
+        number = collective_of_one_side(self.comparison, entry, row)
+        if number is None:
+            return None
+        description = self._missing(number)
+        description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
+        return description
 
     def _begins_model(self, entry: int) -> bool:
-        """Return whether an entry is a forward call of the module that is called first."""
+        """Return whether an entry is a forward call of the module that is called first, or of one around it."""
         keys = self.table.keys
-        first = next((key for key in keys if key.phase == "forward" and is_module(key)), None)
-        return first is not None and first.stem == keys[entry].stem and keys[entry].phase == "forward"
+        first = next((number for number, key in enumerate(keys) if key.phase == "forward" and is_module(key)), None)
+        if first is None or keys[entry].phase != "forward":
+            return False
+        return keys[first].stem == keys[entry].stem or self.name(entry) in self.ancestors(first)
 
     def _gradient_after_backward(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the gradient that is wrong there, where others are right."""
+        if not any(".backward" in key.name for key in self.table.keys[:entry]):
+            return None
+
         found = module_with_wrong_gradient(self.comparison.target, self.comparison.golden, self.name(entry))
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
 
-    def _wrong_gradient(self, entry: int) -> FirstDivergence | None:
-        """Describe a gradient that the optimizer of merged ranks gets, by what makes it wrong."""
-        if (found := update_of(self.comparison.target, self.table.entries[entry].target)) is None:
-            return None
-        number = self.entry_by_name(entry).get(found.entry or "", entry)
-        number = number if self.differing_rows(number) else entry
-        row = self.differing_rows(number)[0]
-        description = self.result(number, row, self.module(number) if not found.stack else None, found.reason)
-        if found.stack:
-            set_place(description, PairSource(of_stack(found.stack), None))
-        self.place_told = True
-        return description
-
     def _without_masks(self, rows: list[int]) -> list[int]:
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
-
-    def _from_outside(self, entry: int, row: int) -> FirstDivergence | None:
-        """Describe a call by the function outside of the modules of merged ranks that makes its wrong input."""
-        if (found := suspect_of(self.comparison.target, self.table.entries[entry].target)) is None:
-            return None
-        description = self.result(entry, row, self.module(entry), f"its input differs; {found.reason}")
-        set_place(description, PairSource(of_stack(found.stack), None))
-        self.place_told = True
-        return description
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.
@@ -299,10 +321,12 @@ class _DivergenceSearch(ComparedEntries):
         """
         module = module_text(self.name(enclosing))
         results = self.differing_rows(enclosing, Role.RESULT)
-        if (description := self._from_outside(call, row)) is not None:
+        if (description := self.from_outside(call, row)) is not None:
             return description
         if not self.is_module(entry) or not results:
             return self.result(call, row, module, UNEXPLAINED)
+        if (description := self.not_added(enclosing, entry, results[0])) is not None:
+            return description
         note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
         description = self.result(enclosing, results[0], module, note)
         set_place(description, self.source(call))
@@ -329,7 +353,7 @@ class _DivergenceSearch(ComparedEntries):
             return self.build(origin.entry, None, "order", moved.text, self.module(origin.entry), moved.pair)
         leaf = self.table.target[origin.row] or self.table.golden[origin.row]
         slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        shown = f"{slot}{self.name(origin.boundary)}: {self.reason(origin.row)}"
+        shown = f"{slot}{self.table.entries[origin.boundary].sided}: {self.reason(origin.row)}"
         names = [None if entry is None else self.name(entry) for entry in (origin.target, origin.golden)]
         target, golden = names
         if target is not None and golden is not None:

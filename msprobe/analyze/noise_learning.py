@@ -17,7 +17,8 @@ from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import Absence
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.reader import Dump, load_dump, paused_gc
+from msprobe.core.host import paused_gc
+from msprobe.core.store.reader import Dump, load_dump
 from msprobe.numerics.verdict import RowKind
 
 _SHOWN = 5

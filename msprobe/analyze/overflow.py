@@ -26,7 +26,8 @@ from msprobe.compare.records.entries import parents_of
 from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.compare.records.source_lines import excerpt
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump, paused_gc
+from msprobe.core.host import paused_gc
+from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 

@@ -222,12 +222,14 @@ class RankFinding:
         program: its communication.
         entry: the position of its first divergence; None where it has none.
         after: False when that entry is a communication call whose inputs differ already.
+        received: whether that entry is a communication call of which the result alone differs: another rank sent it.
     """
 
     rank: int
     program: list[Exchange] = field(default_factory=list)
     entry: int | None = None
     after: bool = True
+    received: bool = False
 
 
 def rank_finding(comparison: Comparison, rank: int, divergence: Divergence | None) -> RankFinding:
@@ -235,13 +237,18 @@ def rank_finding(comparison: Comparison, rank: int, divergence: Divergence | Non
     program = exchanges(rank, _communication_entries(comparison))
     if divergence is None:
         return RankFinding(rank, program)
-    return RankFinding(rank, program, divergence.entry, after=not _inputs_differ(comparison, divergence.entry))
+    after = not _inputs_differ(comparison, divergence.entry)
+    received = after and any(exchange.entry == divergence.entry and exchange.receives for exchange in program)
+    return RankFinding(rank, program, divergence.entry, after=after, received=received)
 
 
 def earliest(findings: Sequence[RankFinding]) -> list[Standing]:
-    """Return the first divergences of the ranks of a step, earliest first."""
+    """Return the first divergences of the ranks of a step, earliest first; what a rank received comes after what ranks
+    made, as no clock is needed to know that another rank sent it."""
     events = {finding.rank: Event(finding.entry, finding.after) for finding in findings if finding.entry is not None}
-    return order_events({finding.rank: finding.program for finding in findings}, events)
+    received = {finding.rank for finding in findings if finding.received}
+    standings = order_events({finding.rank: finding.program for finding in findings}, events)
+    return sorted(standings, key=lambda standing: standing.rank in received)
 
 
 def rank_numbers(processes: Iterable[tuple[str, int | None]]) -> list[int]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.inputs.slices import AxisSlice, TensorSlices
 from msprobe.compare.records.leaves import is_shape
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind
+
+if TYPE_CHECKING:
+    from msprobe.compare.inputs.slices import TensorSlices
 
 _THROUGHOUT = 0.8
 _MOST_PAIRS = 0.5  # of all pairs: the weights that functions are given have one shape
@@ -71,6 +74,8 @@ _WORDS = {"target": "target", "golden": "golden run"}
 
 def _slices(lengths: list[tuple[int, int, int]], side: str) -> TensorSlices:
     """Return the first items of each axis that is longer on a side; ``lengths`` are axis and lengths of both sides."""
+    from msprobe.compare.inputs.slices import AxisSlice, TensorSlices  # loaded for this sentence only
+
     items: dict[Lengths, AxisSlice] = {}
     for axis, left, right in lengths:
         long, short = (left, right) if side == "target" else (right, left)

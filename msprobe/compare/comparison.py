@@ -24,7 +24,7 @@ from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.parallel.merged_dump import MergedDump
+from msprobe.compare.inputs.structure import raise_where_equal, with_calls
 from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
     OPTIMIZERS,
@@ -41,7 +41,8 @@ from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
-from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.host import paused_gc
+from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
@@ -207,8 +208,10 @@ def compare_dumps(
         tensors, metrics = _whole_tensors(dumps, table, extras)
         formats = NumberFormats.of(options.precision, ignore_dtype=options.ignore_dtype)
         facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
-        if isinstance(target, MergedDump) and target.rounded:
-            raise_where_rounded(facts.coarsest, table, target.rounded)
+        if target.merged:
+            from msprobe.compare.parallel.merged_dump import rounded_calls  # loaded where ranks are merged
+
+            raise_where_rounded(facts.coarsest, table, rounded_calls(target))
         of_calls(table, target.data, golden.data, facts.remarks)
         cancelled = history.cancelled_gradients
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
@@ -222,11 +225,18 @@ def compare_dumps(
         if one_sided is not None:
             one_sided.set_aside(measured)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
+        if floor is not None and target.merged:
+            floor = floor.beyond(judged_as(dumps.mode, measured, history).tolerance)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
-        if one_sided is not None or has_differences(judged):
-            one_sided = one_sided or one_sided_calls(table, dumps, contradictions)
-            table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
+        rejudge = None if dumps.mode is Mode.CHECKSUM else again
+        if one_sided is not None:
+            table = one_sided.judged(measured, judged, rejudge)
+        elif has_differences(judged):
+            from msprobe.compare.regions.without_consequence import ConsequenceRules  # loaded where runs differ
+
+            rules = ConsequenceRules(table, dumps, contradictions=contradictions)
+            table = rules.judged(measured, judged, rejudge)
     earlier = history.updates
     history.add(table, measured, judged, (target, golden))
     levels, remarks = row_levels(table, judged, policy), facts.remarks
@@ -242,7 +252,12 @@ def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: Mapping
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
         target, golden = forward_alone(target), forward_alone(golden)
+    target, golden = with_calls(target), with_calls(golden)
     slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)
+    if request is not None:
+        from msprobe.compare.requests.request_loops import without_other_requests  # only where a request is compared
+
+        target, golden = without_other_requests(target, request.target), without_other_requests(golden, request.golden)
     return ComparedDumps(target, golden, mode_of(target, golden), policy, slices, request)
 
 
@@ -274,7 +289,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
         published = dumps.policy is Policy.REFERENCE
         strategy = strategy_of(dumps.target, dumps.golden, mapping, published=published)
         # Ranks are merged where they are spread: each layout has calls of its own, like another program.
-        different_programs = mapping.spread or isinstance(dumps.target, MergedDump)
+        different_programs = mapping.spread or dumps.target.merged
     else:
         # A strategy that the caller hands in decides alone which leaves are pairs.
         strategy, different_programs, published = mapping, False, False
@@ -288,6 +303,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
     )
     for exemption in EXEMPTIONS:
         table = exemption.apply(table, dumps)
+    raise_where_equal(table.alone, dumps.target)
     return table
 
 

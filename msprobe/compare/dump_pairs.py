@@ -55,12 +55,14 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
 def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
     if options.of_request:
         return _selected(_by_tokens(places, options), options)
-    left = _by_step(replicas(places[0], options.target_parallel, "target"))
-    right = _by_step(replicas(places[1], options.golden_parallel, "golden run"))
+    lost: list[str] = []
+    left = _by_step(replicas(places[0], options.target_parallel, "target", lost))
+    right = _by_step(replicas(places[1], options.golden_parallel, "golden run", lost))
     if options.pair == ORDER or _are_named(paths, places):
-        return _selected(_in_order(left, right), options)
+        located = _in_order(left, right)
+        return _selected(_located(located.pairs, [*lost, *located.unpaired]), options)
     pairs: list[tuple[Place, Place]] = []
-    unpaired: list[str] = [] if options.spread else list(_other_numbers_of_ranks(left, right))
+    unpaired = lost if options.spread else list(_other_numbers_of_ranks(left, right))
     for targets, goldens in _step_pairs(left, right, unpaired):
         matched = _rank_pairs(targets, goldens)
         pairs.extend(matched)

@@ -14,6 +14,7 @@ from msprobe.compare.records.optimizer_steps import (
     number_of_steps,
     optimizer_steps,
 )
+from msprobe.compare.records.run_end import ended_early
 from msprobe.compare.records.source_lines import source_line
 from msprobe.core.store.reader import Dump
 
@@ -22,7 +23,7 @@ _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDoc
     {
         *("kernel_source", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
-        *("gradient_calls", "perturbed", "scheduled_tokens"),
+        *("gradient_calls", "inputs_fed", "perturbed", "scheduled_tokens"),
         *("parameters_after_step", "gradients_of_step"),
     }
 )
@@ -64,11 +65,12 @@ def version_notes(dump: Dump) -> list[str]:
 
 
 def steps_of_one_side(target: Dump, golden: Dump) -> list[str]:
-    """Return a sentence where one run alone makes steps of optimizers, which its dump says in the header."""
+    """Return a sentence where one run alone makes steps of optimizers, which its dump says in the header, nothing
+    where the other one ended before it could."""
     if not _are_recorded_alike(target, golden, OPTIMIZERS):
         return []
     sides = [list(optimizer_steps(dump)) for dump in (target, golden)]
-    if all(sides) or not any(sides):
+    if all(sides) or not any(sides) or (ended_early(golden, target) if sides[0] else ended_early(target, golden)):
         return []
     own = sides[0] or sides[1]
     count = number_of_steps(own)
@@ -77,13 +79,16 @@ def steps_of_one_side(target: Dump, golden: Dump) -> list[str]:
 
 
 def gradients_cleared_by_one_side(target: Dump, golden: Dump) -> list[str]:
-    """Return a sentence for each kind of call for gradients (``backward``, ``zero_grad``) that one run alone makes."""
+    """Return a sentence for each kind of call for gradients (``backward``, ``zero_grad``) that one run alone makes,
+    nothing where the other one ended before it could."""
     if not _are_recorded_alike(target, golden, GRADIENT_CALLS):
         return []
+    ended = ended_early(target, golden), ended_early(golden, target)
     calls = [dict(reversed(list(gradient_calls(dump)))) for dump in (target, golden)]
     return [
         f"`{name}` is called in the {_SIDES[name not in calls[0]]} alone{_at(calls[0].get(name) or calls[1][name])}"
         for name in sorted(calls[0].keys() ^ calls[1].keys())
+        if not ended[name in calls[0]]
     ]
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.parallel.layout import Layout
-from msprobe.compare.parallel.recorded_parts import Part, declared_parts
 from msprobe.compare.records.entries import parent_of
 from msprobe.core.errors import ReadError
 from msprobe.core.log import logger
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 from msprobe.core.store.record_walk import SHARD, values_below
+
+if TYPE_CHECKING:
+    from msprobe.compare.parallel.recorded_parts import Part
 
 _KEYS = b'"placements"', f'"{SHARD}"'.encode()
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
@@ -95,6 +97,8 @@ def _group_sizes(dump: Dump) -> Iterator[int]:
 
 def _declared_sizes(dump: Dump) -> Iterator[int]:
     """Yield for each declared part over how many ranks, from 0 on, its tensor is spread."""
+    from msprobe.compare.parallel.recorded_parts import declared_parts  # loaded where records tell of parts
+
     recorded = (leaf.raw for body in dump.data.values() for leaf in values_below(body))
     sizes = (len(part.group) for raw in recorded for part in declared_parts(raw) if part.group == _first(part))
     yield from (size for size in sizes if size > 1)

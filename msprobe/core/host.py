@@ -9,10 +9,13 @@ process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -30,6 +33,18 @@ def can_fork() -> bool:
         return hasattr(os, "fork") and len(os.listdir("/proc/self/task")) == 1
     except OSError:  # a system that does not list threads
         return False
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Pause cyclic garbage collection: loading records, or modules, creates many objects and next to no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

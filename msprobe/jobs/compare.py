@@ -34,7 +34,6 @@ from msprobe.jobs.compare_options import CompareOptions, check_options
 from msprobe.jobs.compare_rank import compare_rank
 from msprobe.jobs.executors.select import find_executor
 from msprobe.jobs.row_observer import log_items
-from msprobe.report.html.page import write_page
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 
 if TYPE_CHECKING:
@@ -304,6 +303,7 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
             for table in summary.results:  # they would look like the tables of a mapping that was applied
                 Path(table).unlink(missing_ok=True)
             raise
+    summary.wrong_modules = [one for outcome in compared for one in outcome.wrong_modules]
     summary.order_blind = any(outcome.order_blind for outcome in compared)
     partial = [note for outcome in compared for note in outcome.partial]
     ended = summary.incomplete
@@ -356,6 +356,8 @@ def _write_reports(result: CompareResult, options: CompareOptions) -> None:
 
                 write_junit(Path(file), result.summary, result.outcomes)
             else:
+                from msprobe.report.html.page import write_page
+
                 write_page(Path(file), result.summary, result.outcomes)
         except OSError as error:
             reason = f"the report cannot be written to {file} ({error.strerror or error}); choose another file"

@@ -23,10 +23,11 @@ from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import can_fork
+from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
-from msprobe.core.store.reader import Place, paused_gc
+from msprobe.core.store.reader import Place
+from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
@@ -86,10 +87,12 @@ class _RunHistory(StepHistory):
 
     Attributes:
         agreed: whether the step before had no divergence.
+        wrong_modules: whether an earlier step had wrong modules, of a run whose modules were fed.
         extras: metrics, noise profile and matrices of the user.
     """
 
     agreed: bool = False
+    wrong_modules: bool = False
     extras: Extras = field(default_factory=Extras)
 
 
@@ -216,6 +219,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         from msprobe.analyze.first_divergence import first_divergence  # loaded where runs differ
 
         divergence = first_divergence(comparison, later_step=history.agreed)
+    if INPUTS_FED in comparison.target.header:
+        divergence = _judge_modules(comparison, outcome, divergence, history)
     history.agreed = divergence is None and history.accepted_spread == 0.0
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
@@ -247,6 +252,25 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
     if history.extras.calibration is not None:
         outcome.notes += history.extras.calibration.notes(comparison.table)
+
+
+def _judge_modules(
+    comparison: Comparison, outcome: PairOutcome, first: Divergence | None, history: _RunHistory
+) -> Divergence | None:
+    """Fill in every wrong module of a fed run; return the first divergence, which only a live input may show.
+
+    After a step with wrong modules a training goes on with other parameters: its modules are not judged any more.
+    """
+    from msprobe.analyze.first_divergence import Divergence  # loaded for fed runs only
+    from msprobe.analyze.wrong_modules import has_other_parameters, wrong_modules
+
+    if history.wrong_modules and has_other_parameters(comparison):
+        outcome.notes.append("a step before has wrong modules, and the parameters follow from it")
+        return first
+    found = wrong_modules(comparison)
+    history.wrong_modules = history.wrong_modules or bool(found)
+    outcome.wrong_modules = [one.description for one in found]
+    return first or (Divergence(*found[0]) if found else None)
 
 
 def _harmless(comparison: Comparison) -> list[str]:

@@ -21,3 +21,12 @@ class NoiseFloor:
     mean: Floats
     norm: Floats
     limit: float = 4.0
+
+    def beyond(self, tolerance: Floats) -> NoiseFloor:
+        """Return the spreads that allow more than a tolerance does, NaN for the others.
+
+        Reruns of one layout round alike, another layout does not: what agreed in them may still differ by rounding.
+        """
+        wider = np.fmax(np.fmax(self.element, self.mean), self.norm) * self.limit > tolerance
+        element, mean, norm = (np.where(wider, each, np.nan) for each in (self.element, self.mean, self.norm))
+        return NoiseFloor(element, mean, norm, self.limit)

@@ -142,6 +142,8 @@ def _text_fields(group: Sequence[TextColumn]) -> list[str]:
     words = _texts(group[0].words)
     if len(group) > 1:
         words = list(map(",".join, zip(words, *(_texts(column.words) for column in group[1:]), strict=True)))
+    if len(words) == 1:
+        return list(words) * len(group[0])
     return list(map(words.__getitem__, group[0].index.tolist()))
 
 

@@ -102,14 +102,15 @@ def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
 
 
 def _details(first: FirstDivergence) -> str:
-    only = first.target is None
     lines = [f"target: {first.target}", f"golden: {first.golden}", f"slot: {first.slot}", f"module: {first.module}"]
+    lines += [f"ranks: {first.ranks_text}"] if first.ranks else []
     lines += [f"token: {first.token_text}"] if first.token_text else []
-    lines += [f"source{' (golden run)' if only else ''}: {first.source}"] if first.source else []
-    lines += [f"stack{' (golden run)' if only else ''}:", *(f"  {' '.join(frame.split())}" for frame in first.stack)]
-    if not only and first.golden_stack and first.golden_source != first.source:
-        lines += [f"golden module: {first.golden_module}", f"golden source: {first.golden_source}", "golden stack:"]
-        lines += [f"  {' '.join(frame.split())}" for frame in first.golden_stack]
+    own, *others = first.calls
+    lines += [f"source{first.source_side}: {own.source}"] if own.source else []
+    lines += [f"stack{first.source_side}:", *(f"  {' '.join(frame.split())}" for frame in own.stack)]
+    for other in others:
+        lines += [f"golden module: {first.golden_module}", f"golden source: {other.source}", "golden stack:"]
+        lines += [f"  {' '.join(frame.split())}" for frame in other.stack]
     return "\n".join(lines)
 
 

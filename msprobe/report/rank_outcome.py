@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.parallel.layout import Layout, Replica
+from msprobe.compare.parallel.layout import Coordinates, Layout, Replica
 from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, verdict_text
 from msprobe.core.store.reader import Place
 
@@ -101,6 +101,7 @@ class PairOutcome:
         page: the file with this pair's part of the HTML report.
         unused_entries: the entries of mappings that fit nothing in this pair (see ``check_mappings``).
         accepted: the findings that were accepted; ``hidden`` says what could not be seen because of them.
+        wrong_modules: every wrong module, where modules were fed the inputs of a good run.
     """
 
     order: int
@@ -128,6 +129,7 @@ class PairOutcome:
     unused_entries: list[tuple[str, str, str]] = field(default_factory=list)
     accepted: list[AcceptedFinding] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
+    wrong_modules: list[FirstDivergence] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -188,6 +190,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         **content,
         "counts": Counts(**content["counts"]),
         "first_divergence": None if first is None else FirstDivergence(**first),
+        "wrong_modules": [FirstDivergence(**wrong) for wrong in content["wrong_modules"]],
         "finding": _finding(content["finding"]),
         "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
         "accepted": [AcceptedFinding(**found) for found in content["accepted"]],
@@ -205,7 +208,7 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
         Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
         for call in content["program"]
     ]
-    return RankFinding(content["rank"], program, content["entry"], content["after"])
+    return RankFinding(content["rank"], program, content["entry"], content["after"], content["received"])
 
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:
@@ -226,6 +229,7 @@ def _place_values(place: Place) -> list[Any]:
     values: list[Any] = [str(place.document), place.step, place.kind, place.number]
     if isinstance(place, Replica):
         values.append([[_place_values(member) for member in stage] for stage in place.members])
+        values += [place.coordinates, place.chunks, place.sharing]
     return values
 
 
@@ -234,7 +238,8 @@ def _place(values: list[Any]) -> Place:
     if not members:
         return Place(opened(document), step, kind, number)
     stages = tuple(tuple(_place(member) for member in stage) for stage in members[0])
-    return Replica(opened(document), step, kind, number, stages)
+    coordinates = tuple(tuple(Coordinates(*at) for at in stage) for stage in members[1])
+    return Replica(opened(document), step, kind, number, stages, coordinates, *members[2:])
 
 
 def _json(content: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from msprobe.compare.agreement import AS_FAR, WHY
@@ -11,7 +12,7 @@ from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
-_LISTED = 8
+_LISTED, _MODULES_LISTED = 8, 40
 _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
@@ -20,15 +21,24 @@ def summary_text(summary: CompareSummary) -> str:
     blind = [f"{AS_FAR}: {WHY}"] if summary.verdict == "same" and summary.order_blind else []
     notes = "; ".join(filter(None, [accepted_text(summary), *blind, summary.reason]))
     lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({notes})" if notes else "")]
-    if summary.verdict != "not_comparable" or summary.counts.pairs:
+    has_rows = summary.first_divergence is None or any(asdict(summary.counts).values())  # task structure has none
+    if has_rows and (summary.verdict != "not_comparable" or summary.counts.pairs):
         lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
+    lines.extend(_listed("Wrong by itself", [_module_line(one) for one in summary.wrong_modules], _MODULES_LISTED))
     lines.extend(_listed("Accepted", [use.text for use in summary.accepted if use.state == "used"]))
     lines.extend(_listed("Not accepted", [use.text for use in summary.accepted if use.state != "used"]))
     lines.extend(_listed("Not compared", summary.unpaired))
     lines.extend(_listed("Table", summary.results))
     return "\n".join(lines)
+
+
+def _module_line(wrong: FirstDivergence) -> str:
+    """Return a wrong module of a fed run on one line."""
+    step = "" if wrong.step is None else f"step {wrong.step}, "
+    source = f" ({wrong.source.partition(' in ')[0]})" if wrong.source else ""
+    return f"{step}{wrong.name}: {wrong.reason}{source}"
 
 
 def accepted_text(summary: CompareSummary) -> str:
@@ -49,21 +59,25 @@ def _counts_line(summary: CompareSummary) -> str:
     return f"{text}; {counts.target_only} only in the target, {counts.golden_only} only in the golden run"
 
 
-def _listed(title: str, items: list[str]) -> list[str]:
+def _listed(title: str, items: list[str], most: int = _LISTED) -> list[str]:
     """Return a line per item; of many items the first ones, and a line that says how many more there are."""
-    lines = [f"{title}: {item}" for item in items[:_LISTED]]
-    rest = len(items) - _LISTED
+    lines = [f"{title}: {item}" for item in items[:most]]
+    rest = len(items) - most
     return [*lines, f"{title}: ... and {rest} more"] if rest > 0 else lines
 
 
 def _divergence_lines(first: FirstDivergence) -> list[str]:
     where = "" if first.step is None else f" in step {first.step}"
-    if first.rank is not None:
+    if first.ranks:
+        where += f", rank{'s' if len(first.ranks) > 1 else ''} {', '.join(map(str, first.ranks))}"
+    elif first.rank is not None:
         where += f", rank {first.rank}"
     lines = [f"First divergence{where}: {first.name}", *source_lines(first)]
     if first.module:
         other = first.golden_module if first.target is not None else None
         lines.append(f"  module: {first.module}" + (f" (golden: {other})" if other not in (None, first.module) else ""))
+    if first.ranks:
+        lines.append(f"  ranks:  {first.ranks_text}")
     if first.token_text:
         lines.append(f"  token:  {first.token_text}")
     lines += [f"  kind:   {first.kind_words}", f"  reason: {first.reason}"]
@@ -76,12 +90,10 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
 def source_lines(first: FirstDivergence) -> list[str]:
     """Return the source line of the call with the code around it; of both runs where they differ."""
     lines = []
-    if first.source:
-        side = "" if first.target is not None else " (golden run)"
-        lines += [f"  source: {first.source}{side}", *(f"    {line}" for line in excerpt(first.stack))]
-    if first.target is not None and first.golden_source and first.golden_source != first.source:
-        lines.append(f"  golden source: {first.golden_source}")
-        lines += [f"    {line}" for line in excerpt(first.golden_stack)]
+    for number, call in enumerate(first.calls):
+        title, side = ("golden source", "") if number else ("source", first.source_side)
+        if call.source:
+            lines += [f"  {title}: {call.source}{side}", *(f"    {line}" for line in excerpt(call.stack))]
     return lines
 
 

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import local, opened
+from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import Layout
 from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import cpu_count, is_url
+from msprobe.core.host import cpu_count, is_url, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
-from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.visualize.database.database import GOLDEN, TARGET, Database, TextsOf
@@ -113,6 +114,9 @@ def visualize(request: Request, open_bar: OpenBar = no_bar) -> Path:
     golden = None if request.golden is None else opened(request.golden)
     if golden is None and request.mapping.given:
         logger.warning("%s: not used, a mapping needs a golden run to map to (-gp).", ", ".join(request.mapping.named))
+    elif golden is not None and request.layouts is None:
+        mapping = with_recorded_layouts(request.mapping, opened(request.target), golden)
+        request = replace(request, mapping=mapping)
     sources = find_sources(opened(request.target), golden, request.layouts, request.mapping)
     if request.as_json and golden is None and request.layouts:
         return _export(request, sources, open_bar)

@@ -1,11 +1,12 @@
 """Ranks are ordered by what they give and take, not by the positions of their entries."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from msprobe.analyze.communication import exchanges
-from msprobe.analyze.rank_order import Event, order_events
+from msprobe.analyze.communication import Exchange, exchanges
+from msprobe.analyze.rank_order import Event, RankFinding, earliest, order_events
 
 
 def number(value: int) -> dict[str, Any]:
@@ -24,11 +25,13 @@ def compute(count: int = 1) -> list[tuple[str, Any]]:
     return [(f"Torch.add.{at}.forward", {}) for at in range(count)]
 
 
+def program(rank: int, entries: list[tuple[str, Any]]) -> list[Exchange]:
+    return exchanges(rank, ((at, *entry) for at, entry in enumerate(entries)))
+
+
 def order(programs: dict[int, list[tuple[str, Any]]], events: dict[int, Event]) -> list[tuple[int, bool]]:
     """Ranks of the events in their order, and whether nothing happened before."""
-    found = {
-        rank: exchanges(rank, ((at, *entry) for at, entry in enumerate(entries))) for rank, entries in programs.items()
-    }
+    found = {rank: program(rank, entries) for rank, entries in programs.items()}
     return [(standing.rank, standing.first) for standing in order_events(found, events)]
 
 
@@ -139,3 +142,14 @@ def test_a_tag_is_no_peer() -> None:
     sent = call("send.0", dst=number(0), tag=number(1))
     programs = {0: [call("recv.0", None, None, number(1)), *compute()], 1: [*compute(), sent]}
     assert [first for _, first in order(programs, {0: Event(1), 1: Event(0)})] == [True, True]
+
+
+def test_what_is_received_comes_after_what_is_made() -> None:
+    """Rank 0 received something wrong, rank 1 made it; sends are recorded where the program waits for them, at the end,
+    so that no rank seems to go on."""
+    findings = [
+        RankFinding(0, program(0, [call("recv.0", number(1)), call("isend.0", number(1))]), entry=0),
+        RankFinding(1, program(1, [call("recv.0", number(0)), *compute(), call("isend.0", number(0))]), entry=1),
+    ]
+    assert [standing.rank for standing in earliest(findings)] == [0, 1]
+    assert [standing.rank for standing in earliest([replace(findings[0], received=True), findings[1]])] == [1, 0]

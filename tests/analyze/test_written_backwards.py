@@ -54,6 +54,37 @@ def record(folder: Path, extra: bool) -> None:
     forget()
 
 
+class FirstLayer(torch.nn.Module):
+    """The layer before the function is the first one: no gradient of its input is computed."""
+
+    def __init__(self, extra: bool) -> None:
+        super().__init__()
+        self.weight, self.extra = torch.nn.Parameter(torch.randn(4, 4)), extra
+        self.before, self.after = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = Product.apply(self.before(x), self.weight, self.extra)  # type: ignore[no-untyped-call]
+        return self.after(hidden)
+
+
+def record_first_layer(folder: Path, extra: bool) -> None:
+    forget()
+    torch.manual_seed(0)
+    model = FirstLayer(extra)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model(torch.randn(3, 4)).square().sum().backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+def test_it_is_named_before_the_first_layer_too(recordings: Recordings, turned: bool) -> None:
+    pair = [recordings(record_first_layer, True), recordings(record_first_layer, False)]
+    result: Any = msprobe.compare(*(reversed(pair) if turned else pair))
+    found = result.summary.first_divergence
+    assert (found.golden if turned else found.target) == "Torch.mul.0.forward" and found.source.endswith("# extra")
+
+
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 def test_an_extra_call_in_a_written_backward_is_named_where_it_is_made(recordings: Recordings, turned: bool) -> None:
     pair = [recordings(record, True), recordings(record, False)]

@@ -126,6 +126,25 @@ def test_chunks_against_other_chunks(record: Record) -> None:
     assert result.outcomes[1].place.endswith("tokens 3-4")
 
 
+def test_attention_in_a_loop_over_the_requests(record: Record) -> None:
+    """The calls of the request alone are compared, with a run of one request, a packed one, and another loop."""
+    right, wrong = record("b,a,c;b,a,c", "--loop"), record("a,b,c;a,b,c", "--loop", "--fault", "slot")
+    for golden in (record(ALONE), record("c,a,b;a,c,b"), record("a:5,b;c,a:4;a,b;a", "--loop")):
+        assert compare(right, golden, target_request="a").verdict == "same"
+        found = divergence(compare(wrong, golden, target_request="a"))
+        assert (found.target, found.token) == ("Torch.matmul.0.forward", 2)
+    found = divergence(compare(record("a,b;a,b", "--loop", "--fault", "scale"), record(ALONE), target_request="a"))
+    assert (found.name, found.token) == ("Tensor.__mul__.2.forward of the golden run alone", 0)
+
+
+def test_several_new_tokens_of_a_request_in_a_step(record: Record) -> None:
+    """As with speculative decoding: three tokens are checked at once, beside one and two of others."""
+    plan = "a:8,b;b,a:3,c;a,c,b:1;a"
+    assert compare(record(plan), record(ALONE), target_request="a").verdict == "same"
+    found = divergence(compare(record(plan, "--fault", "position"), record(ALONE), target_request="a"))
+    assert (found.target, found.token) == ("Module.embed_positions.Embedding.forward.0", 7)
+
+
 def test_modules_alone(record: Record) -> None:
     batch, alone = record("b,a,c;b,a,c", "--level", "L0"), record(ALONE, "--level", "L0")
     assert compare(batch, alone, target_request="a").verdict == "same"

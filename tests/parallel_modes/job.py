@@ -32,13 +32,16 @@ def write_program(folder: Path, program: Iterable[Path], fault: Fault | None, ra
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def run_program(main: Path, arguments: Sequence[object], dump: Path, level: str, task: str) -> Any:
-    """Return what ``train`` of a program returns; it is given ``arguments`` and a debugger that writes to ``dump``."""
+def run_program(main: Path, arguments: Sequence[object], dump: Path, level: str, task: str, **further: object) -> Any:
+    """Return what ``train`` of a program returns; it is given ``arguments`` and a debugger that writes to ``dump``.
+
+    ``further`` are more keys of its configuration.
+    """
     for path in main.parent.glob("*.py"):
         sys.modules.pop(path.stem, None)
     sys.path.insert(0, str(main.parent))
     PrecisionDebugger._instance = None
-    debugger: Any = PrecisionDebugger({"dump_path": str(dump), "level": level, "task": task})
+    debugger: Any = PrecisionDebugger({"dump_path": str(dump), "level": level, "task": task, **further})
     try:
         return runpy.run_path(str(main))["train"](*arguments, debugger)
     finally:

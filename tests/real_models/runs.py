@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = tuple(HERE / folder / "programs" for folder in (".", "held_back", "unseen"))
+PROGRAMS = tuple(HERE / folder / "programs" for folder in (".", "held_back", "unseen", "fresh"))
 MODEL = "model"
 """In an edit: the source of the model, whatever its name."""
 TASK = "task.py"

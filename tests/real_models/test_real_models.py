@@ -57,6 +57,11 @@ SAMPLE = {
     "held-fault/recipe/norms-decayed",
     "held-fault/vae/deviation",
     "held-combined/lora/scale+forward-hooks",
+    "fresh-benign/detector/small-level-first",
+    "fresh-benign/maml/all-adapted-first",
+    "fresh-fault/maml/first-order",
+    "fresh-fault/vqvae/decay",
+    "fresh-fault/vqvae/gradient-not-passed",
 }
 """Names of the cases that CI judges."""
 BY_NAME = {case.name: case for case in CASES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,5 @@ def test_an_optimizer_and_its_twin(recordings: Recordings, name: str, level: str
     for sides in ((wrong[0], correct[1]), (correct[0], wrong[1])):
         first = msprobe.compare(*sides).summary.first_divergence
         assert first is not None and (first.module, first.step in (0, 1, 2)) == ("optimizer", True), first
+        told = re.search(r"the learning rate of \w+ is (\S+) in the target, (\S+) in the golden run", first.reason)
+        assert told is not None and float(told[1]) != float(told[2]), first.reason

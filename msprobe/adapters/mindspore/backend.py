@@ -17,9 +17,11 @@ from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
 from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
+from msprobe.adapters.mindspore.taps.memory_tap import MindSporeMemoryTap
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.taps.optimizer_tap import MindSporeOptimizerTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import version_text
 from msprobe.core.backend.protocols import Backend
@@ -35,11 +37,13 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     table = _table()
     passes_risk = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(current, thread)
-    apis = MindSporeApiTap([table["apis"]], passes_risk, current, thread, modules.cells, ListedApis(config))
+    unwritten = MindSporeUnwrittenMemory()
+    memory = MindSporeMemoryTap(unwritten, thread)
+    apis = MindSporeApiTap([table["apis"]], passes_risk, (current, thread), modules.cells, ListedApis(config), memory)
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",
-        ops=MindSporeTensorOps(config.precision),
+        ops=MindSporeTensorOps(config.precision, unwritten=unwritten),
         values=MindSporeValues(),
         runtime=MindSporeRuntime(),
         apis=apis,
@@ -47,10 +51,11 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         graphs=MindSporeGraphTap(current, modules, DataMode.of(config.section.data_mode)),
         inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
-            table["distributed"] if config.level in ("L1", "mix") else {}, current, thread
+            table["distributed"] if config.level in ("L1", "mix") else {}, current, thread, unwritten
         ),
         gradients=make_gradient_tap(thread),
         optimizers=MindSporeOptimizerTap(current, modules.parameter_names),
+        memory=memory.attach,
         apis_in_models=True,
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,

@@ -21,7 +21,7 @@ from msprobe.adapters.pytorch.taps.recorded_names import read_names
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
-from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, read_arguments
+from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
 from msprobe.core.backend.protocols import Backend, CollectiveTap
 from msprobe.core.capture.observer import CurrentObserver
@@ -38,7 +38,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     tables = [table["apis"], table["extra"]]
-    unwritten, in_flight = UnwrittenMemory(), TensorsInFlight(thread, is_traced)
+    unwritten, in_flight = TorchUnwrittenMemory(), TensorsInFlight(thread, is_traced)
     inside = inside_calls(unwritten, thread, operators)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
@@ -74,7 +74,7 @@ def _collectives(
     config: DumpConfig,
     names: list[str],
     watch: tuple[CurrentObserver, ThreadState],
-    memory: tuple[UnwrittenMemory, TensorsInFlight],
+    memory: tuple[TorchUnwrittenMemory, TensorsInFlight],
 ) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.coarsest import ROUNDOFFS, is_product
+from msprobe.compare.differences.coarsest import ROUNDOFFS, products
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, STRICT, tolerances
 from msprobe.numerics.verdict import Role, RowKind
 
@@ -23,10 +23,10 @@ def rounded_products(comparison: Comparison, entry: int) -> str:
     is the first of them; "" otherwise."""
     if not _is_within(comparison, entry):
         return ""
-    products = [number for number, key in enumerate(comparison.table.keys) if _is_plain(comparison, number)]
-    differing = [number for number in products if _apart(comparison, number) > _BEYOND_FLOAT32]
-    agrees_before = any(number < entry and number not in differing for number in products)
-    if not products or agrees_before or len(differing) < max(1.0, _MOST * len(products)):
+    plain = [number for number in products(comparison.table).nonzero()[0].tolist() if _is_plain(comparison, number)]
+    differing = [number for number in plain if _apart(comparison, number) > _BEYOND_FLOAT32]
+    agrees_before = any(number < entry and number not in differing for number in plain)
+    if not plain or agrees_before or len(differing) < max(1.0, _MOST * len(plain)):
         return ""
     return (
         "the products look rounded to TF32 or HF32 on one side; --precision tf32 (or hf32) judges by it, and "
@@ -35,10 +35,10 @@ def rounded_products(comparison: Comparison, entry: int) -> str:
 
 
 def _is_plain(comparison: Comparison, entry: int) -> bool:
-    """Return whether an entry is a forward product in float32 of both sides."""
+    """Return whether a product is a forward call in float32 of both sides."""
     pair, key = comparison.table.entries[entry], comparison.table.keys[entry]
     both = pair.target is not None and pair.golden is not None
-    if not (both and key.phase == "forward" and is_product(key.stem)):
+    if not (both and key.phase == "forward"):
         return False
     return bool(comparison.measured.coarsest[entry] <= FLOAT32_ROUNDOFF)
 

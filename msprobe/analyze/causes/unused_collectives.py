@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.analyze.communication import is_communication
+from msprobe.compare.after_backward.lost_reductions import lost_reduction
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
@@ -59,7 +60,23 @@ def unused_result(comparison: Comparison, entry: int) -> UnusedResult | None:
     ]
     candidates = itertools.product(reversed(collectives), rows, (False, True))
     found = (UnusedResult(*candidate) for candidate in candidates if _explains(table, *candidate))
-    return next(found, None)
+    return next(found, None) or next(_lost(comparison, entry, rows), None)
+
+
+def _lost(comparison: Comparison, entry: int, rows: Sequence[int]) -> Iterator[UnusedResult]:
+    """Yield the collective that adds up a buffer of which a value of the entry is a part on one side, where the other
+    side goes on with what it had."""
+    table, name = comparison.table, comparison.table.entries[entry].name
+    for row in rows:
+        raws = [_tensor(side[row]) for side in (table.target, table.golden)]
+        dumps = comparison.target, comparison.golden
+        calls = [
+            None if raw is None else lost_reduction(dump, raw, name) for dump, raw in zip(dumps, raws, strict=True)
+        ]
+        for side in (0, 1):
+            own = calls[side]
+            if own is not None and calls[1 - side] is None and own in table.numbers_by_name[side]:
+                yield UnusedResult(table.numbers_by_name[side][own], row, in_golden=bool(side))
 
 
 def _explains(table: LeafTable, collective: int, row: int, in_golden: bool) -> bool:

@@ -10,7 +10,8 @@
 - updates of all parameters that are one multiple of those of the golden run, which is another learning rate;
 - gradients that were not set to zero: those of one run are the sums of several steps;
 - gradients that one run adds to those it has, where the other one has cleared them;
-- gradients that were cleared before the optimizer got them.
+- gradients that were cleared before the optimizer got them;
+- a difference that is small enough to be rounding (``magnified_rounding``).
 
 The place of such a cause is the line that calls ``step``, ``backward`` or ``zero_grad``.
 """
@@ -19,20 +20,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from msprobe.analyze.causes.magnified_rounding import magnified_rounding
 from msprobe.analyze.causes.product_precision import rounded_products
+from msprobe.analyze.compared_entries import UNEXPLAINED
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.parameter_updates import (
-    NO_UPDATES,
-    Parameter,
-    ParameterUpdates,
-    Sums,
-    sums_of,
-    updates_of,
-)
 from msprobe.compare.records.call_source import CallSource, PairSource, call_source
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
 from msprobe.compare.records.optimizer_steps import (
@@ -43,6 +38,7 @@ from msprobe.compare.records.optimizer_steps import (
     optimizer_steps,
     other_settings,
     paired_steps,
+    shown_setting,
     update_statement,
 )
 from msprobe.compare.records.source_lines import source_line
@@ -50,6 +46,9 @@ from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
+
+if TYPE_CHECKING:
+    from msprobe.compare.differences.parameter_updates import Parameter, ParameterUpdates, Sums
 
 _CLIPS = (CLIPPING, OPTIMIZER)
 _SAME = 1e-9
@@ -94,13 +93,19 @@ def explain_by_causes(
     """
     note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
-        description.reason = f"{description.reason}; {note}"
+        stated = (
+            description.reason.removesuffix(f"; {UNEXPLAINED}") if description.kind == "dtype" else description.reason
+        )
+        description.reason = f"{stated}; {note}"
         return None
     cause = _cause(comparison, entry, later_step)
     if cause is not None:
         description.module = OPTIMIZER
-        description.reason = f"{cause.text}; {description.reason}"
+        # The cause is what makes the input differ.
+        description.reason = f"{cause.text}; {description.reason.removesuffix(f'; {UNEXPLAINED}')}"
         return _source(cause.stacks)
+    if magnified := magnified_rounding(comparison, entry):
+        description.reason = f"{description.reason}; {magnified}"
     if description.module == OPTIMIZER and not _is_of_optimizer(comparison, entry):
         target, golden = _last_steps(*_earlier(comparison).optimizers)
         return _source((update_statement(target, comparison.target), update_statement(golden, comparison.golden)))
@@ -125,7 +130,10 @@ def _other_precision(description: FirstDivergence) -> str:
     """Return what to do where the sides have different dtypes."""
     if description.kind != "dtype":
         return ""
-    return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
+    return (
+        "if one run is meant to compute in another precision (a conversion, another region of autocast), "
+        "--ignore-dtype compares the values of both"
+    )
 
 
 def _scaled(comparison: Comparison, entry: int) -> str:
@@ -228,11 +236,15 @@ def _last_call(calls: Sequence[tuple[str, Stack]], name: str) -> Stack:
 
 def _earlier(comparison: Comparison) -> ParameterUpdates:
     """Return what the steps before showed."""
+    from msprobe.compare.differences.parameter_updates import NO_UPDATES  # loaded for several steps only
+
     return comparison.earlier or NO_UPDATES
 
 
 def _own(comparison: Comparison) -> ParameterUpdates:
     """Return what the step itself shows."""
+    from msprobe.compare.differences.parameter_updates import updates_of  # loaded for several steps only
+
     return updates_of(comparison.table, comparison.measured.role, comparison.target, comparison.golden)
 
 
@@ -252,23 +264,29 @@ def _settings(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) 
 
 
 def _setting(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
-    """Return the first setting that differs, also between optimizers of different classes, or the first step that one
-    side alone makes."""
+    """Return the first setting that differs, also between optimizers of different classes, which are named then, or the
+    first step that one side alone makes."""
     found = (_other_setting(ours, theirs) for ours, theirs in paired_steps(target, golden))
     return next(filter(None, found), None) or _other_number_of_steps(target, golden)
 
 
 def _other_setting(ours: OptimizerStep, theirs: OptimizerStep) -> _Cause | None:
     different = next(other_settings(ours, theirs), None)
-    return None if different is None else _Cause(setting_text(ours, theirs, different), (ours.stack, theirs.stack))
+    if different is None:
+        return None
+    kinds = f"{_kind_text(ours, theirs)}; " if ours.kind != theirs.kind else ""
+    return _Cause(kinds + setting_text(ours, theirs, different), (ours.stack, theirs.stack))
 
 
 def setting_text(ours: OptimizerStep, theirs: OptimizerStep, name: str) -> str:
     """Return in words what a setting is on both sides."""
-    kinds = " and ".join(dict.fromkeys(filter(None, (ours.kind, theirs.kind))))
-    place = f"of {kinds or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
+    kinds = ours.kind or theirs.kind or "the optimizer"
     words = "the learning rate" if name == "lr" else f"the setting {name}"
-    return f"{words} {place} is {ours.settings[name]} in the target, {theirs.settings[name]} in the golden run"
+    group = f", group {ours.group}" if ours.group else ""
+    left, right = (shown_setting(step.settings[name]) for step in (ours, theirs))
+    if ours.kind and theirs.kind and ours.kind != theirs.kind:
+        return f"{words} is {left} in the target ({ours.kind}{group}), {right} in the golden run ({theirs.kind}{group})"
+    return f"{words} of {kinds}{group} is {left} in the target, {right} in the golden run"
 
 
 def _kinds(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
@@ -401,6 +419,8 @@ def _sums_of_both(comparison: Comparison, row: int) -> tuple[Sums, Sums] | None:
     target, golden = comparison.table.target[row], comparison.table.golden[row]
     if target is None or golden is None or not is_tensor(target.raw) or comparison.judged.times[row] <= 1.0:
         return None
+    from msprobe.compare.differences.parameter_updates import sums_of  # loaded where an optimizer was recorded only
+
     ours, theirs = sums_of(target.raw), sums_of(golden.raw)
     return None if ours is None or theirs is None else (ours, theirs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,18 +93,20 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
         return _diff_analyze((target_path, golden_path, output_path), options)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
     from msprobe.compare.inputs.locations import local_file
-    from msprobe.core.store.reader import paused_gc
-    from msprobe.jobs.compare import compare
-    from msprobe.jobs.progress import progress_bar
+    from msprobe.core.host import paused_gc
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
     if json_path is not None:
         local_file(json_path, "json")
     with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
+        from msprobe.jobs.compare import compare
+        from msprobe.jobs.progress import progress_bar
+
         with progress_bar("comparing", "pairs", quiet=json_path == "-") as show:
             result = compare(target_path, golden_path, output=output_path, progress=show, **mapping_keywords(options))
         summary, outcomes = result.summary, result.outcomes
         del result
+        gc.freeze()  # what is left stays until the process ends, which is soon
     _print_result(summary, outcomes, json_path)
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients, Fingerprint
-from msprobe.compare.differences.other_updates import WITHOUT_SQUARES
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
 from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
@@ -187,6 +186,8 @@ class _Cancellation:
     def _raise_coarsest(self) -> None:
         """Judge all coarse values like those of 8 bits: as far as that, parameters may agree of which the squares of
         gradients were zero on one side."""
+        from msprobe.compare.differences.other_updates import WITHOUT_SQUARES  # after updates by other calls only
+
         coarsest = self._measured.coarsest
         np.maximum(coarsest, WITHOUT_SQUARES, out=coarsest, where=coarsest > FLOAT32_ROUNDOFF)
 

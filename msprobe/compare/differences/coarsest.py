@@ -8,12 +8,13 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
 
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import INPUT, PARAMETER, is_tensor
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role
 
@@ -51,9 +52,29 @@ class NumberFormats:
 AS_RECORDED = NumberFormats()
 
 
-def is_product(stem: str) -> bool:
-    """Return whether a function or module, by the stem of its name, multiplies matrices."""
+def products(table: LeafTable) -> Bools:
+    """Return which entries are calls of functions and modules that multiply matrices.
+
+    Their name tells it, or of a module without recorded calls inside that it gets numbers and has a matrix.
+    """
+    with_calls = {key.parent for key in table.keys}
+    stems = {key.stem: _has_product_name(key.stem) for key in table.keys}
+    for number, key in enumerate(table.keys):
+        if not stems[key.stem] and is_module(key) and key.stem not in with_calls:
+            stems[key.stem] = _gets_numbers_and_has_matrix(table, number)
+    return np.array([stems[key.stem] for key in table.keys], np.bool_)
+
+
+def _has_product_name(stem: str) -> bool:
     return re.search(_PRODUCTS, stem.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _gets_numbers_and_has_matrix(table: LeafTable, entry: int) -> bool:
+    leaves = [leaf for row in table.rows_of(entry) if (leaf := table.golden[row]) is not None and is_tensor(leaf.raw)]
+    slots = {slot: [leaf.raw for leaf in leaves if leaf.slot == slot] for slot in (INPUT, PARAMETER)}
+    numbers = [raw for raw in slots[INPUT] if unit_roundoff(str(raw["dtype"])) > 0.0]
+    shapes = [raw["shape"] for raw in slots[PARAMETER] if isinstance(raw["shape"], list)]
+    return bool(numbers) and any(len(shape) > 1 for shape in shapes)
 
 
 def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floats:
@@ -73,15 +94,15 @@ def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floa
         entry = np.searchsorted(table.starts, pairs.rows[selected], side="right") - 1
         np.maximum.at(result, entry, by_kind[pairs.kinds[selected]])
     if formats.products:
-        products = np.array([is_product(key.stem) for key in table.keys], np.bool_)
-        result[products] = np.maximum(result[products], formats.products)
+        of_products = products(table)
+        result[of_products] = np.maximum(result[of_products], formats.products)
     return result
 
 
-def raise_where_rounded(coarsest: Floats, table: LeafTable, names: Container[str]) -> None:
+def raise_where_rounded(coarsest: Floats, table: LeafTable, names: frozenset[str]) -> None:
     """Raise the round-off of calls that round to a few bits inside to that of bfloat16: what differs in its last digit
     is rounded the other way in single elements alone, so that the step of a format of eight bits would hide faults."""
-    for number, pair in enumerate(table.entries):
+    for number, pair in enumerate(table.entries if names else ()):
         if pair.target in names and pair.golden in names:
             coarsest[number] = max(coarsest[number], unit_roundoff("torch.bfloat16"))
 
@@ -113,7 +134,8 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
     """Raise the round-off of each row to that of the coarsest dtype that its value has passed.
 
     ``roundoff`` of a result becomes that of its call, ``passed`` that of any call so far that differs. Integers stay
-    exact, and parameters that no step can have updated yet are judged as float32: they have passed no computation.
+    exact, and parameters that no step can have updated yet are judged as float32: they have passed no computation. Of
+    those that one side has in another dtype, the coarser one decides.
 
     Args:
         measured: the differences of all rows; it is changed.
@@ -135,21 +157,24 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
         measured.roundoff = np.where(own > 0.0, of_call, 0.0)
         measured.passed = np.where(own > 0.0, np.maximum(of_call, so_far[entry]), 0.0)
     if before == 0.0:
-        fresh = _fresh_parameters(measured, table)
+        fresh, converted = _fresh_parameters(measured, table)
         measured.fresh[fresh] = True
-        measured.passed = np.where(fresh, np.minimum(own, FLOAT32_ROUNDOFF), measured.passed)
+        passed = np.where(converted, own, np.minimum(own, FLOAT32_ROUNDOFF))
+        measured.passed = np.where(fresh, passed, measured.passed)
     return float(so_far[-1])
 
 
-def _fresh_parameters(measured: Measured, table: LeafTable) -> Bools:
-    """Return which rows are parameters of one dtype on both sides, before any backward call."""
+def _fresh_parameters(measured: Measured, table: LeafTable) -> tuple[Bools, Bools]:
+    """Return which rows are parameters before any backward call, and which of them have two dtypes."""
     first = next((number for number, key in enumerate(table.keys) if key.phase != "forward"), len(table.keys))
     result: Bools = np.asarray(measured.role == Role.PARAMETER)
     result[int(table.starts[first]) :] = False
+    converted = np.zeros_like(result)
     for row in (result & (measured.roundoff > FLOAT32_ROUNDOFF)).nonzero()[0].tolist():
         target, golden = table.target[row], table.golden[row]
-        result[row] = target is not None and golden is not None and target.raw["dtype"] == golden.raw["dtype"]
-    return result
+        result[row] = target is not None and golden is not None
+        converted[row] = result[row] and target.raw["dtype"] != golden.raw["dtype"]
+    return result, converted
 
 
 def enclosing(table: LeafTable) -> Ints:

@@ -22,6 +22,7 @@ from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Floats, Ints, Measured, Role, RowKind, beyond_rounding
 
@@ -199,7 +200,7 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
             measured.kind[row] = RowKind.NONE  # the products have one shape
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}
-        measured.roundoff[row] = unit_roundoff(str(raw.get("dtype", "")))
+        measured.roundoff[row] = _coarser_of(table, row) if measured.other_formats.any() else _roundoff(leaf)
         count = element_count(raw)
         measured.element[row] = difference.relative_max * _share(difference.largest, least_scales[row])
         measured.norm[row] = difference.relative_norm * _share(difference.norm, least_scales[row] * math.sqrt(count))
@@ -208,6 +209,15 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         measured.numel[row] = count
         if measured.kind[row] == RowKind.UNCHECKED:
             measured.kind[row] = RowKind.NONE
+
+
+def _coarser_of(table: LeafTable, row: int) -> float:
+    """Return the unit round-off of the coarser dtype of both sides."""
+    return max(_roundoff(table.target[row]), _roundoff(table.golden[row]))
+
+
+def _roundoff(leaf: Leaf | None) -> float:
+    return unit_roundoff(str(leaf.raw.get("dtype", ""))) if leaf is not None else 0.0
 
 
 def _mark_other_files(remarks: Ints, measured: Measured, tensors: Sequence[Difference]) -> None:
@@ -258,8 +268,12 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
             pending.append((number, (key.stem, "forward", key.call)))
         elif key.phase == "parameters_grad":
             pending.append((number, (key.stem, "backward", key.call or 0)))
-    for number, (stem, phase, call) in pending:
-        calls = (call, (call or 0) - 1) if phase == "backward" else (call,)
-        sources = (numbers.get((stem, name, one)) for one in calls for name in (phase, "forward"))
-        depends[number] = next((source for source in sources if source is not None), -1)
+    for number, wanted in pending:
+        source = numbers.get(wanted)
+        if source is None:
+            stem, phase, call = wanted
+            calls = (call, (call or 0) - 1) if phase == "backward" else (call,)
+            sources = (numbers.get((stem, name, one)) for one in calls for name in (phase, "forward"))
+            source = next((source for source in sources if source is not None), -1)
+        depends[number] = source
     return depends

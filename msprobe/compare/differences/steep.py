@@ -4,6 +4,9 @@
 counts is the difference in units of the data, and not its share of the largest element. The phase 900 of a time
 embedding, rounded to float32, is 5e-5 off; so is its sine. A mask of -65504 among the scores of a softmax hides a
 difference of all others.
+
+Adam divides an average of gradients by its own size: where a gradient is nothing but rounding (that of a key bias among
+those of a fused projection), the quotient is rounding too, and may be as large as any other.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from msprobe.compare.records.entries import function_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Role
 
 _PHASES = frozenset({"sin", "cos", "tan"})
@@ -26,6 +31,7 @@ _POWERS = frozenset({
     *("exp", "exp2", "expm1", "sinh", "cosh", "softmax", "log_softmax", "logsumexp", "cross_entropy", "softmin"),
     *("gumbel_softmax", "masked_softmax"),
 })
+_QUOTIENTS = frozenset({"addcdiv", "addcdiv_"})
 _ROUNDINGS = 4.0  # of the largest element: of both sides, in the call that made it and in the one before
 _MASK = -1e3  # scores below it are hidden
 
@@ -38,22 +44,58 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     """
     result, single = np.zeros(len(table.entries)), np.zeros(len(table.entries))
     stems = [key.stem for key in table.keys]
-    of_functions = {stem for stem in set(stems) if function_of(stem) in _PHASES or function_of(stem) in _POWERS}
+    kinds = {stem: function_of(stem) for stem in set(stems)}
+    of_functions = {stem for stem, name in kinds.items() if name in _PHASES | _POWERS | _QUOTIENTS}
     if not of_functions:
         return result, single
-    steep = [stem in of_functions for stem in stems]
+    steep = np.array([stem in of_functions for stem in stems], np.bool_)
     entry = table.entry_of_row()[facts.numeric]
-    inputs = facts.role[facts.numeric] == Role.INPUT
-    differs = (facts.apart > 0.0).any(axis=1) & inputs & np.array(steep, np.bool_)[entry]
-    for position in differs.nonzero()[0].tolist():
+    differs = (facts.apart > 0.0).any(axis=1) & steep[entry]
+    for number in np.unique(entry[differs]).tolist():
+        if kinds[stems[number]] in _QUOTIENTS:
+            single[number] = _of_quotient(table, facts, number)
+            steep[number] = False
+    differs &= steep[entry]
+    for position in (differs & (facts.role[facts.numeric] == Role.INPUT)).nonzero()[0].tolist():
         number = int(entry[position])
         if table.keys[number].phase == Phase.FORWARD.value:
-            is_power = function_of(table.keys[number].stem) in _POWERS
+            is_power = kinds[stems[number]] in _POWERS
             seen, rounding = _apart(table, int(facts.numeric[position]), float(facts.roundoff[position]), is_power)
             averaged = rounding / math.sqrt(max(float(facts.numel[position]), 1.0))
             result[number] = max(result[number], seen + averaged)
             single[number] = max(single[number], seen + rounding)
     return result, single
+
+
+def _of_quotient(table: LeafTable, facts: RowFacts, number: int) -> float:
+    """Return how far single elements of ``x + value * numerator / denominator`` may be apart because elements of the
+    numerator are rounding, relative to the largest element; no quotient counts as more than 1."""
+    numerator, denominator, value = (_input(table, number, name) for name in ("1", "2", "value"))
+    result = next((row for row in table.rows_of(number) if facts.role[row] == Role.RESULT), -1)
+    raws = [_tensors(table, row)[:1] if row >= 0 else [] for row in (numerator, denominator, result)]
+    if not all(raws) or not {numerator, denominator} & set(facts.numeric[(facts.apart > 0.0).any(axis=1)].tolist()):
+        return 0.0
+    above, below, whole = (max(map(abs, _extremes(own[0]))) for own in raws)
+    leaf = table.target[value] if value >= 0 else None
+    smallest = _extremes(raws[1][0])[1]
+    if smallest <= 0.0 or not math.isfinite(above + below) or whole <= 0.0:
+        return 0.0
+    factor = 1.0 if leaf is None else abs(as_float(leaf.raw.get("value")))
+    rounding = _ROUNDINGS * unit_roundoff(str(raws[0][0].get("dtype"))) * above
+    return factor * min(rounding / smallest, 1.0) / whole
+
+
+def _input(table: LeafTable, number: int, name: str) -> int:
+    """Return the row of an input of a call, -1 where it has none of this name."""
+    rows = (row for row in table.rows_of(number) if (leaf := table.target[row]) and leaf.suffix == f".input.{name}")
+    return next(rows, -1)
+
+
+def _tensors(table: LeafTable, row: int) -> list[Any]:
+    """Return the tensors of target and golden run in a row; nothing where a side has none."""
+    leaves = table.target[row], table.golden[row]
+    raws = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+    return raws if len(raws) == len(leaves) else []
 
 
 def _apart(table: LeafTable, row: int, roundoff: float, is_power: bool) -> tuple[float, float]:

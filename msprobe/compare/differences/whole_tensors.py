@@ -40,7 +40,8 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.store.tensor_reader import read_stored, read_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.numerics.metrics.elements import SAME, element_difference
-from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference, tensor_difference
+from msprobe.numerics.metrics.tensor import TensorDifference, tensor_difference
+from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.metrics.user_metrics import FAILED, Metric
 
 Array = NDArray[Any]

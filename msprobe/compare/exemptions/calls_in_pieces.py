@@ -25,19 +25,23 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.fused_layers import is_usable
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, Absence, is_module, parent_of, parents_of
-from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf
 from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import NORM
+from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
-_STRUCTURE = "structure"
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _OF_THE_WHOLE = frozenset({KEY, "data_name", "md5"})
+_ROUNDED = ("Mean", NORM.name)
+"""The statistics that are recorded in the dtype of their tensor."""
 _Raw = dict[str, Any]
 _Sides = tuple[Sequence[int], Sequence[int]]
 _Scope = tuple[str, "int | str | _Scope | None", int]
@@ -54,7 +58,7 @@ class CallsInPieces(Exemption):
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with the calls put together."""
         tasks = dumps.target.task, dumps.golden.task
-        if table.loose or table.checksums or dumps.policy is Policy.REFERENCE or _STRUCTURE in tasks:
+        if table.loose or table.checksums or dumps.policy is Policy.REFERENCE or STRUCTURE in tasks:
             return table
         calls = zip(table.entries, table.keys, strict=True)
         if all(pair.of_both or key.phase != _FORWARD for pair, key in calls):
@@ -266,12 +270,25 @@ def _joined(table: LeafTable, group: _Group, row: int) -> tuple[_Raw, _Raw] | No
         return _COPIES
     if sum(sizes[0]) != sum(sizes[1]) or not sum(sizes[0]) or len({str(raw["dtype"]) for raw in pieces[0]}) > 1:
         return None
-    from msprobe.compare.parallel.by_name.tensor_parallel import joined_record  # loaded where there are pieces
+    from msprobe.compare.parallel.by_name.joined_record import joined_record  # loaded where there are pieces
 
     alone = next((side[0] for side in pieces if len(side) == 1), None)
     shape = [sum(sizes[0])] if alone is None else alone["shape"]
-    target, golden = (_without_order(joined_record(*side, shape)) for side in zip(pieces, sizes, strict=True))
+    target, golden = (
+        _without_order(_with_digits_of(joined_record(own, numbers, shape), own))
+        for own, numbers in zip(pieces, sizes, strict=True)
+    )
     return target, golden
+
+
+def _with_digits_of(whole: _Raw, pieces: Sequence[_Raw]) -> _Raw:
+    """Return the record of a whole with as many digits as those of its pieces, where these are rounded to a dtype."""
+    norms = np.array([as_float(raw.get(NORM.name)) for raw in pieces])
+    roundoff = unit_roundoff(str(whole.get("dtype")))
+    if not rounded_to(norms, np.full(len(norms), roundoff)).all():
+        return whole
+    rounded = {name: with_digits(as_float(whole[name]), roundoff) for name in _ROUNDED if whole.get(name) is not None}
+    return {**whole, **rounded}
 
 
 def _pieces(table: LeafTable, numbers: Sequence[int], side: int, of: Leaf) -> list[_Raw]:

@@ -196,7 +196,7 @@ def _joined_raw(whole: Leaf, parts: Sequence[Leaf]) -> dict[str, Any] | None:
 
     Parameters are pieces whatever their shapes are; those that do not add up differ in shape.
     """
-    from msprobe.compare.parallel.by_name.tensor_parallel import axis_that_adds_up, joined_record  # as above
+    from msprobe.compare.parallel.by_name.joined_record import axis_that_adds_up, joined_record  # as above
 
     raws = [part.raw for part in parts]
     if not all(is_usable(raw) for raw in (whole.raw, *raws)) or len({str(raw["dtype"]) for raw in raws}) > 1:

@@ -145,7 +145,8 @@ def _implementation_flags() -> Exemption:
 
 def gradients_begin_otherwise(table: LeafTable) -> bool:
     """Return whether the first gradient that both sides have differs: no other row is looked at."""
-    backward = (number for number, key in enumerate(table.keys) if key.phase == Phase.BACKWARD.value)
+    phase = Phase.BACKWARD.value
+    backward = (number for number, key in enumerate(table.keys) if key.phase == phase)
     for row in (row for number in backward for row in table.rows_of(number)):
         target, golden = table.target[row], table.golden[row]
         if target is not None and golden is not None and is_tensor(target.raw) and is_tensor(golden.raw):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from itertools import islice
 
+from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor, leaves
@@ -52,6 +53,8 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
         )
     if target.task == "tensor":
         return Mode.TENSOR
+    if target.task == STRUCTURE:
+        return Mode.STATISTICS
     if target.task != "statistics":
         raise NotComparableError(
             f"dumps of task {target.task} hold no values to compare ({target.place.document}); record statistics"

@@ -6,6 +6,8 @@ An axis of a tensor holds tokens of the request in one of these ways, and its le
     context   all tokens so far, as keys and values of attention: of all requests one after the other, or padded to the
               longest, or of this request alone
     last      one row per request: that of its last token (of which servers compute the logits)
+    alone     the rows of this request, in a loop that takes one request of the batch after the other
+    row       one row per request, each of as many tokens as the longest has, padded on the left or on the right
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.naming.requests import SCHEDULED_TOKENS, find_request
 
-TOKEN, LAST, CONTEXT = "token", "last", "context"
+TOKEN, LAST, CONTEXT, ALONE, ROW = "token", "last", "context", "alone", "row"
 _OPTION = re.compile(r"(?P<id>.+?)(?:@(?P<position>\d+))?", re.DOTALL)
 
 
@@ -66,6 +68,9 @@ class RequestRows:
         longest: the tokens so far of the request that has most of them.
         only: whether tensors as long as the batch were cut to its rows while they were recorded.
         padded: the rows of the batch with those that only fill a graph; ``packed`` where there are none.
+        all_tokens: the rows of each request of the batch, ``all_contexts`` its tokens so far.
+        width: the length of each row of a padded batch; 0 where the batch is packed.
+        left: whether rows are padded on the left.
     """
 
     id: str
@@ -80,6 +85,10 @@ class RequestRows:
     longest: int
     only: bool
     padded: int
+    all_tokens: tuple[int, ...] = ()
+    all_contexts: tuple[int, ...] = ()
+    width: int = 0
+    left: bool = False
 
     @property
     def stop(self) -> int:
@@ -96,18 +105,38 @@ class RequestRows:
         """Return the same in a batch that is padded to a length."""
         return replace(self, padded=length)
 
+    def in_rows(self, width: int, *, left: bool) -> RequestRows:
+        """Return the same in a batch of a row per request, all of them padded to a width."""
+        return replace(self, width=width, left=left)
+
     def parts(self, length: int) -> Iterator[AxisPart]:
         """Yield what an axis of this length may hold of the request."""
+        if self.width:
+            yield from self._parts_of_rows(length)
+            return
         if self.only and length == self.tokens:
             yield AxisPart(TOKEN, 0, self.position, self.tokens)
         elif length in (self.packed, self.padded):
             yield AxisPart(TOKEN, self.before, self.position, self.tokens)
+        elif length == self.tokens:
+            yield AxisPart(ALONE, 0, self.position, self.tokens)
         if length == self.requests:
             yield AxisPart(LAST, self.number, self.stop - 1, 1)
         if length == self.contexts:
             yield AxisPart(CONTEXT, self.contexts_before, 0, self.stop)
         if length in (self.longest, self.stop):
             yield AxisPart(CONTEXT, 0, 0, self.stop)
+
+    def _parts_of_rows(self, length: int) -> Iterator[AxisPart]:
+        begin = self.width - self.tokens if self.left else 0
+        if length == self.width:
+            yield AxisPart(TOKEN, begin, self.position, self.tokens)
+        if length == self.requests * self.width:
+            yield AxisPart(TOKEN, self.number * self.width + begin, self.position, self.tokens)
+        if length == self.requests:
+            yield AxisPart(ROW, self.number, self.stop - 1, 1)
+        if length == self.longest:
+            yield AxisPart(CONTEXT, self.longest - self.stop if self.left else 0, 0, self.stop)
 
 
 def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRows | None:
@@ -133,6 +162,8 @@ def request_rows(header: Mapping[str, Any], option: RequestOption) -> RequestRow
         longest=max(contexts),
         only="only" in header[SCHEDULED_TOKENS],
         padded=packed,
+        all_tokens=tuple(one["tokens"] for one in requests),
+        all_contexts=tuple(contexts),
     )
 
 

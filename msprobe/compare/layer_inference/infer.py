@@ -19,7 +19,8 @@ from msprobe.compare.layer_inference.fused_layers import CONFIRMED, Fusion, Valu
 from msprobe.compare.layer_inference.layer_similarity import certainty, parameter_names
 from msprobe.compare.layer_inference.layer_tree import Counted, Layer, build_tree
 from msprobe.compare.layer_inference.match_layers import Gap, Pairing, pair_siblings, place_anchors
-from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.host import paused_gc
+from msprobe.core.store.reader import Dump
 
 _SHARED_WEIGHTS = 0.3
 """The share of layers with anchors above which the two runs have the same weights."""

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from itertools import product
 
 from msprobe.compare.parallel.pieces import Piece, added, joined
-from msprobe.compare.parallel.recorded_parts import common_part
+from msprobe.compare.parallel.recorded_parts import common_part, recorded_as
 
 Coordinates = tuple[int, ...]
 """The place of a piece: its number along tensor, context, expert and data parallelism and among the micro batches."""
@@ -101,7 +101,7 @@ def _merged(group: Sequence[Piece], mode: Mode, other: Piece | None) -> Piece:
     if len(group) == 1:
         return group[0]
     if mode is Mode.DRIFTED and other is not None:
-        return max(group, key=lambda piece: _distance(piece, other))
+        return max(group, key=lambda piece: distance(piece, other))
     return _MERGES[mode](group)
 
 
@@ -113,7 +113,8 @@ _MERGES: Mapping[Mode, Callable[[Sequence[Piece]], Piece]] = {
 }
 
 
-def _distance(piece: Piece, other: Piece) -> float:
+def distance(piece: Piece, other: Piece) -> float:
+    """Return how far the statistics of two pieces are from each other."""
     pairs = [(piece.largest.low, other.largest.low), (piece.smallest.low, other.smallest.low)]
     pairs += [
         (left, right)
@@ -167,6 +168,10 @@ def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[
     if None not in stated:  # the program says it
         whole_on_each = all(part.dim is None for part in stated if part is not None)
         yield (Mode.CUT if not whole_on_each else Mode.COPY if copies else Mode.DRIFTED), 0
+        return
+    recorded = {recorded_as([piece.raw for piece in group]) for group in groups} if axis <= DATA else set()
+    if recorded in ({"Replicate"}, {"Partial"}):
+        yield Mode.SUM if "Partial" in recorded else Mode.COPY if copies else Mode.DRIFTED, 0
         return
     if copies:
         yield Mode.COPY, 4 if value is Mode.CUT else 0

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msprobe.compare.after_backward.gradient_trails import Stage, last_backward
 from msprobe.compare.parallel.by_name.pipeline import micro_batches, numbers_on
 from msprobe.compare.parallel.layout import Coordinates
+from msprobe.compare.parallel.pieces import Piece
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.gradient_trails import Stage, last_backward
 from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.store.reader import Dump
 
 _WRAPPERS = frozenset({"_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module", "_forward_module"})
-_LEADING = "module"
+_LEADING = WHOLE_MODEL = "module"
 _EXPERT = "expert"
 _SHARDED_CLASS = "FSDP"
 _COLLECTIVE = "Distributed"
@@ -77,6 +78,8 @@ class RankCalls:
         functions: its calls of functions outside of modules.
         micro: the number of micro batches.
         trails: by parameter (path of its module, own name), the way of its gradient to the optimizer.
+        shards: of the first rank, the ways of all gradients, where a side has them in flat shards.
+        before_clipping: of the first rank, all gradients as one piece before the last call on their way.
     """
 
     place: Coordinates
@@ -85,6 +88,8 @@ class RankCalls:
     functions: list[Call] = field(default_factory=list)
     micro: int = 1
     trails: dict[tuple[str, str], list[Stage]] = field(default_factory=dict)
+    shards: list[Sequence[Stage]] = field(default_factory=list)
+    before_clipping: Piece | None = None
 
 
 def rank_calls(dumps: Sequence[Dump], places: Sequence[Coordinates], chunks: int) -> list[RankCalls]:
@@ -206,10 +211,13 @@ def _with_keys(
         body = dump.data[name]
         cls = entry.cls.removeprefix(_SHARDED_CLASS) or entry.cls
         path, stage = located[name]
-        if path:  # the model itself is recorded inside of a wrapper only
+        part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
+        if path:
             parent = parent_of(dump.construct, name)
-            part = Part.FORWARD if entry.phase is Phase.FORWARD else Part.BACKWARD
             result.calls.append(Call(Key(path, entry.phase, *at), name, cls, body, parent, stage, part))
+        elif part is Part.FORWARD:  # the model itself, which is recorded inside of a wrapper only
+            made = {"output": body.get("output")}
+            result.calls.append(Call(Key(WHOLE_MODEL, entry.phase, *at), name, cls, made, None, stage, part))
     return result
 
 

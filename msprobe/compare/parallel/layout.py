@@ -23,6 +23,7 @@ _SIZES = ("tp", "pp", "cp", "ep", "dp", "vpp", "zero")
 _AMONG_DATA = {"ep": "share experts", "zero": "share parameters or states"}
 """Sizes that count ranks of data parallelism, and what these ranks do."""
 _LISTED = 8
+_NO_RECORDS = "no records of rank"
 
 
 class Coordinates(NamedTuple):
@@ -206,40 +207,56 @@ class Replica(Place):
         coordinates: where each of ``members`` is in the layout, in the same order.
         chunks: the number of model chunks on each pipeline stage.
         sharing: the number of data-parallel ranks that share parameters; 1 where the records tell.
+        told: the sizes that the user gave, as text.
+        count: how many replicas the step has.
+        beside: the first rank of another replica; None where there is none.
     """
 
     members: tuple[tuple[Place, ...], ...] = ()
     coordinates: tuple[tuple[Coordinates, ...], ...] = ()
     chunks: int = 1
     sharing: int = 1
+    told: str = ""
+    count: int = 1
+    beside: Place | None = None
 
 
-def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
-    """Return the replicas of every step; the places unchanged when each rank holds a whole model.
+def replicas(places: Sequence[Place], layout: Layout, side: str, lost: list[str] | None = None) -> list[Place]:
+    """Return the whole replicas of every step; the places unchanged when each rank holds a whole model.
 
-    ``side`` names the run in messages ("target", "golden run").
+    ``side`` names the run in messages ("target", "golden run"). A line for each step of which ranks are missing is
+    appended to ``lost``.
 
     Raises:
-        NotComparableError: the ranks there are do not make whole replicas.
+        NotComparableError: the ranks there are do not make a whole replica.
     """
     if not layout.spread:
         return list(places)
+    lost = [] if lost is None else lost
     steps: dict[int | None, list[Place]] = {}
     for place in places:
         steps.setdefault(place.step, []).append(place)
-    return [replica for ranks in steps.values() for replica in _replicas(ranks, layout, side)]
+    return [replica for ranks in steps.values() for replica in _replicas(ranks, layout, side, lost)]
 
 
-def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Replica]:
+def _replicas(places: Sequence[Place], layout: Layout, side: str, lost: list[str]) -> Iterator[Replica]:
     ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
-    problem = _missing_ranks(places, [place.number or 0 for place in ranks], layout)
-    if problem:
-        step = "" if places[0].step is None else f" in step {places[0].step}"
-        raise NotComparableError(f"the {side} has {_listed(places)}{step}; {layout} {problem}")
+    numbers = [place.number or 0 for place in ranks]
+    count = -(-max(len(ranks), numbers[-1] + 1) // layout.size) * layout.size if ranks else 0
     found: dict[int, dict[int, list[tuple[Place, Coordinates]]]] = {}
     for place in ranks:
-        replica, at = layout.coordinates(place.number or 0, len(ranks))
+        replica, at = layout.coordinates(place.number or 0, count)
         found.setdefault(replica, {}).setdefault(at.pp, []).append((place, at))
+    problem = _missing_ranks(places, numbers, layout, count)
+    if problem:
+        step = "" if places[0].step is None else f" in step {places[0].step}"
+        text = f"the {side} has {_listed(places)}{step}; {layout} {problem}"
+        whole = {number: own for number, own in found.items() if sum(map(len, own.values())) == layout.size}
+        if not whole or len(whole) == len(found) or _NO_RECORDS not in problem:
+            raise NotComparableError(text)
+        lost.append(f"{text}; the replicas that are whole are compared")
+        found = whole
+    firsts = {number: stages[min(stages)][0][0] for number, stages in found.items()}
     for number, stages in sorted(found.items()):
         rows = [stages[stage] for stage in sorted(stages)]
         first = rows[0][0][0]
@@ -254,21 +271,23 @@ def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Re
             coordinates=coordinates,
             chunks=layout.vpp,
             sharing=layout.zero,
+            told=str(layout),
+            count=len(found),
+            beside=next((place for other, place in firsts.items() if other != number), None),
         )
 
 
-def _missing_ranks(places: Sequence[Place], ranks: Sequence[int], layout: Layout) -> str:
+def _missing_ranks(places: Sequence[Place], ranks: Sequence[int], layout: Layout, count: int) -> str:
     """Return why these ranks make no whole replicas, as the end of a sentence; "" where they do."""
     if len(ranks) != len(places):
         return "needs ranks, and one of these is a process without a number"
-    count = -(-max(len(ranks), ranks[-1] + 1) // layout.size) * layout.size
     if len(ranks) % layout.size and list(ranks) == list(range(len(ranks))):
         return f"is {layout.size} ranks, which does not divide {len(ranks)}"
     missing = sorted(set(range(count)) - set(ranks))
     if not missing:
         return "" if len(set(ranks)) == len(ranks) else "needs each rank once"
     named = ", ".join(map(str, missing[:_LISTED])) + (", ..." if len(missing) > _LISTED else "")
-    return f"is {layout.size} ranks: no records of rank {named}"
+    return f"is {layout.size} ranks: {_NO_RECORDS} {named}"
 
 
 def _listed(places: Sequence[Place]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
 from msprobe.compare.parallel.layout import Replica
@@ -11,6 +13,8 @@ from msprobe.core.errors import NotComparableError
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import is_tensor
+
+LoadDump = Callable[[Place], Dump]
 
 
 def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
@@ -27,21 +31,22 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
         ReadError: a document is damaged.
         NotComparableError: a pipeline ran several micro batches, and the other side is no such pipeline.
     """
+    load = cache(load_dump)  # a dump without modules is asked for by the merge of values, and by that of names
     if not isinstance(left, Replica) and not isinstance(right, Replica):
-        target_dump, golden_dump = load_dump(left), load_dump(right)
+        target_dump, golden_dump = load(left), load(right)
         if not _have_other_micro_batches(target_dump, golden_dump):
             return without_cycles(target_dump, golden_dump)
     from msprobe.compare.parallel.logical_dumps import logical_pair  # loaded where ranks are merged
 
-    pair = logical_pair(left, right)
+    pair = logical_pair(left, right, load)
     if pair is not None:
         target_dump, golden_dump, cycles = without_cycles(pair[0], pair[1])
         return target_dump, golden_dump, pair[2] + cycles
     from msprobe.compare.parallel.by_name.tensor_parallel import merge_shards
 
     _refuse_other_dimensions(left, right)
-    _refuse_micro_batches(left, right)
-    targets, goldens = _load_stages(left), _load_stages(right)
+    _refuse_micro_batches(left, right, load)
+    targets, goldens = _load_stages(left, load), _load_stages(right, load)
     target, golden = merge_shards(targets, goldens), merge_shards(goldens, targets)
     notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
     target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
@@ -85,7 +90,7 @@ def _refuse_other_dimensions(*sides: Place) -> None:
             )
 
 
-def _refuse_micro_batches(left: Place, right: Place) -> None:
+def _refuse_micro_batches(left: Place, right: Place, load: LoadDump) -> None:
     """Raise NotComparableError where the stages of one side ran several micro batches by turns and the other side has
     another number of stages: which calls belong together is not known yet."""
     stages = [len(place.members) if isinstance(place, Replica) else 1 for place in (left, right)]
@@ -96,7 +101,7 @@ def _refuse_micro_batches(left: Place, right: Place) -> None:
     for side, place, count in zip(("target", "golden run"), (left, right), stages, strict=True):
         if not isinstance(place, Replica) or count == 1:
             continue
-        batches = micro_batches(load_dump(place.members[0][0]))
+        batches = micro_batches(load(place.members[0][0]))
         if batches > 1:
             raise NotComparableError(
                 f"the {side} ran {batches} micro batches through {count} pipeline stages, and the other side has "
@@ -104,10 +109,10 @@ def _refuse_micro_batches(left: Place, right: Place) -> None:
             )
 
 
-def _load_stages(place: Place) -> list[Dump]:
+def _load_stages(place: Place, load: LoadDump) -> list[Dump]:
     """Load one dump per tensor-parallel rank, each with the stages of its pipeline merged."""
     if not isinstance(place, Replica):
-        return [load_dump(place)]
+        return [load(place)]
     from msprobe.compare.parallel.by_name.pipeline import merge_stages
 
-    return [merge_stages([load_dump(member) for member in stages]) for stages in zip(*place.members, strict=True)]
+    return [merge_stages([load(member) for member in stages]) for stages in zip(*place.members, strict=True)]

@@ -21,6 +21,8 @@ from msprobe.numerics.tolerance import unit_roundoff, with_digits
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
+_CUTS = frozenset({"Shard", "StridedShard"})
+"""Placements of a DTensor that cut it; strided is what data parallelism makes of a tensor that is cut already."""
 _ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh", SHARD)
 
 
@@ -213,7 +215,7 @@ def shards(raw: Any) -> int:
     for placement in placements:
         if not isinstance(mesh, list):
             break
-        if isinstance(placement, dict) and "Shard" in placement:
+        if isinstance(placement, dict) and not _CUTS.isdisjoint(placement):
             parts *= len(mesh)
         mesh = mesh[0] if mesh else None
     return max(parts, 1)

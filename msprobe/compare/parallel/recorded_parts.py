@@ -71,3 +71,17 @@ def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
     cut = own.get("Shard")
     axis = cut.get("dim") if isinstance(cut, Mapping) else None
     return Placement(axis) if type(axis) is int else Placement(partial=True)
+
+
+def recorded_as(raws: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return ``Replicate`` or ``Partial`` where that is what all placements of one mesh of ranks record; else None."""
+    meshes, placements = ([raw.get(key) for raw in raws] for key in ("device_mesh", "placements"))
+    if not isinstance(meshes[0], list) or any(mesh != meshes[0] for mesh in meshes):
+        return None
+    kinds = {
+        kind
+        for each in placements
+        for placement in (each if isinstance(each, list) else [None])
+        for kind in (placement if isinstance(placement, Mapping) else ["Shard"])
+    }
+    return kinds.pop() if kinds in ({"Replicate"}, {"Partial"}) else None

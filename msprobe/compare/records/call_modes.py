@@ -21,12 +21,16 @@ _Call = tuple[str, str]
 def is_in_evaluation(name: str, data: Mapping[str, Any], construct: Mapping[str, Any]) -> bool:
     """Return whether a forward call runs in evaluation, as far as its record, or that of the module around it, says."""
     body = data.get(name)
-    mode = body.get("autograd") if isinstance(body, dict) else None
-    if mode in ("no_grad", "inference"):
+    if is_without_gradients(body):
         return True
     around = name if isinstance(body, dict) and "training" in body else parent_of(construct, name)
     module = data.get(around or "")
     return isinstance(module, dict) and module.get("training") is False
+
+
+def is_without_gradients(body: Any) -> bool:
+    """Return whether the record of a call says that it ran where no gradients are recorded."""
+    return isinstance(body, dict) and body.get("autograd") in ("no_grad", "inference")
 
 
 class CallModes:

@@ -227,6 +227,14 @@ def parents_of(construct: Mapping[str, Any], name: str) -> Iterator[str]:
         parent = parent_of(construct, parent)
 
 
+def phase_of(name: str) -> str:
+    """Return the phase of an entry, as forward or backward; empty for a text that is no entry name."""
+    try:
+        return split_entry(name)[1]
+    except NameSyntaxError:
+        return ""
+
+
 def stem_of(name: str) -> str:
     """Return the name without call number and phase; a text that is no entry name stays as it is."""
     try:

@@ -40,7 +40,7 @@ class OptimizerStep(NamedTuple):
     @property
     def learning_rate(self) -> float | None:
         """Return the learning rate; None where it is no number."""
-        rate = self.settings.get("lr")
+        rate = _plain(self.settings.get("lr"))
         return float(rate) if isinstance(rate, (int, float)) and not isinstance(rate, bool) else None
 
 
@@ -48,7 +48,7 @@ def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
     """Yield the groups of all steps in the order in which the steps began."""
     kinds: dict[int, str] = {}
     names: dict[tuple[int, int], tuple[str | None, ...]] = {}
-    steps = _items(dump, OPTIMIZERS)
+    steps = _without_inner(_items(dump, OPTIMIZERS))
     inside = [] if all(map(_frames, steps)) else _stacks_of_calls(dump)
     for call, step in enumerate(steps):
         if not isinstance(step.get("optimizer"), int):
@@ -65,6 +65,26 @@ def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
             settings = {name: value for name, value in group.items() if name != "parameters"}
             parameters = names.get((optimizer, number), ())
             yield OptimizerStep(call, stack, optimizer, number, kinds[optimizer], settings, parameters)
+
+
+def _without_inner(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the steps without those that another one makes: an optimizer that shares its states among ranks calls the
+    step of the one that updates its share. The outer step then has the class of the inner one."""
+    kept: list[Mapping[str, Any]] = []
+    for step in steps:
+        frames = _frames(step)
+        outer = next((number for number, other in enumerate(kept) if _is_inside(frames, _frames(other))), None)
+        if outer is None:
+            kept.append(step)
+        elif "class" in step:
+            kept[outer] = {**kept[outer], "class": step["class"]}
+    return kept
+
+
+def _is_inside(frames: Sequence[str], outer: Sequence[str]) -> bool:
+    """Return whether a call was made inside another one, whose innermost frame is that of the hook that recorded it."""
+    around = len(outer) - 1
+    return around > 0 and len(frames) > len(outer) and list(frames[-around:]) == list(outer[1:])
 
 
 def number_of_steps(steps: Sequence[OptimizerStep]) -> int:
@@ -168,6 +188,12 @@ def _plain(value: Any) -> Any:
         return value
     largest, smallest = value.get("Max"), value.get("Min")
     return largest if largest == smallest else None
+
+
+def shown_setting(value: Any) -> Any:
+    """Return a setting as it is told: of a tensor, as MindSpore has the learning rate in, the digits of its number."""
+    number = _plain(value)
+    return float(f"{number:.7g}") if isinstance(value, dict) and isinstance(number, float) else number
 
 
 def _differ(left: Any, right: Any) -> bool:

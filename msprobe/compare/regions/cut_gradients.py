@@ -4,6 +4,10 @@
 whose input requires a gradient in one run and none in the other; the missing gradient shows much later, in the
 backward pass.
 
+Where a call of one side alone returns that tensor, with the values that the other side has without a gradient, this
+call is what the other run has not: ``x + (y - x).detach()`` for ``y``. A gradient that is wrong and not lost can have
+the same reason, where it is a sum and one of its terms is cut off.
+
 A value that both sides compute may have a gradient on one side alone because only there another call uses it: a term of
 a loss that one run leaves out. That call makes the difference, and the gradients before it are lost for its sake.
 """
@@ -66,7 +70,44 @@ def cutting_call(table: LeafTable, role: Ints, construct: Mapping[str, Any], ent
 def _is_cut(table: LeafTable, role: Ints, entry: int) -> bool:
     if table.keys[entry].phase != Phase.FORWARD.value or not table.entries[entry].of_both:
         return False
-    return any(role[row] == Role.INPUT and side_requiring(table, row) is not None for row in table.rows_of(entry))
+    return bool(_cut_rows(table, role, entry))
+
+
+def _cut_rows(table: LeafTable, role: Ints, entry: int) -> list[int]:
+    """Return the rows of the tensors that a call gets, and that require a gradient on one side alone."""
+    return [row for row in table.rows_of(entry) if role[row] == Role.INPUT and side_requiring(table, row) is not None]
+
+
+def side_of_cut(table: LeafTable, role: Ints, cut: int) -> str:
+    """Return the side, in words, on which a tensor that ``cut`` gets requires no gradient."""
+    return "golden run" if side_requiring(table, _cut_rows(table, role, cut)[0]) == 0 else "target"
+
+
+def call_that_keeps(table: LeafTable, role: Ints, cut: int) -> int | None:
+    """Return the last call before ``cut`` that one side alone makes, and that returns the tensor with a gradient which
+    this call gets without one on the other side; None where there is none."""
+    for row in _cut_rows(table, role, cut):
+        side = int(side_requiring(table, row) == 1)
+        leaf = (table.target, table.golden)[side][row]
+        for number in range(cut - 1, -1, -1):
+            pair = table.entries[number]
+            if leaf is None or pair.of_both or pair[side] is None or table.keys[number].phase != Phase.FORWARD.value:
+                continue
+            results = (raw for raw in _tensors(table, number, side, OUTPUT) if raw.get("requires_grad"))
+            if any(same_values(raw, leaf.raw, EXACT) for raw in results):
+                return number
+    return None
+
+
+def loses_gradient(table: LeafTable, judged: Judged, call: int) -> bool:
+    """Return whether one side alone has a gradient of a forward call of both sides, or of what it gets."""
+    names = [in_phase(str(name), Phase.BACKWARD.value) for name in table.entries[call][:2]]
+    for number, pair in enumerate(table.entries):
+        if pair.target != names[0] and pair.golden != names[1]:
+            continue
+        if not pair.of_both or any(RowKind(int(judged.kind[row])) in _NULL_ON for row in table.rows_of(number)):
+            return True
+    return False
 
 
 def side_requiring(table: LeafTable, row: int) -> int | None:

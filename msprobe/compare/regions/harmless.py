@@ -7,7 +7,8 @@ harmless, and so are modules inside that get other values, if gradients were com
 behind it). A module inside with other results of the same inputs is not, and neither is a different argument of a
 function whose tensors agree: their effect may be below rounding in this step only. Neither is a difference that leaves
 the module about as large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone
-(minus infinity may be a mask), nor one of the running statistics of a norm, which are state and no result shows. Where
+(minus infinity may be a mask), nor one of the running statistics of a norm, nor of a buffer that a call writes in place
+where no gradients are recorded: they are state, and no result shows them. Where
 the gradients that reach a module differ already, those that leave it follow from them, and its results decide alone.
 
 The calls of an optimizer, and of gradient clipping, belong to parameters. Where the values of one side are those of
@@ -26,8 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
+from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.likeness import EXACT, is_boolean, same_values
 from msprobe.compare.regions.whole_step import WholeStep
@@ -65,7 +68,7 @@ class HarmlessDifferences:
         judged: Judged,
         again: Callable[[Measured], Judged] | None = None,
     ) -> None:
-        self._table, self._construct = table, target.construct
+        self._table, self._construct, self._data = table, target.construct, target.data
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
@@ -198,7 +201,18 @@ class HarmlessDifferences:
             return False
         if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
+        if self._writes_state(entry):
+            return False
         return not any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
+
+    def _writes_state(self, entry: int) -> bool:
+        """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
+        module keeps for the next step."""
+        key = self._table.keys[entry]
+        if is_module(key) or key.phase != Phase.FORWARD.value or not works_in_place(key.stem):
+            return False
+        body = self._data.get(self._table.entries[entry].target or "")
+        return is_without_gradients(body) and bool(self._rows(entry, Role.RESULT))
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
@@ -257,8 +271,12 @@ class HarmlessDifferences:
         return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > _MASK)
 
     def _leaves_as_large(self, entry: int, module: int) -> bool:
-        """Return whether results of an entry differ, and those of the module around it by about as much."""
-        inside = max((float(self._worst[row]) for row in self._rows(entry, Role.RESULT)), default=0.0)
+        """Return whether results of an entry differ, and those of the module around it by about as much.
+
+        Where its results agree, what it was given counts: a mask, or a larger summand, hides the difference there.
+        """
+        rows = self._rows(entry, Role.RESULT) or self._rows(entry, Role.INPUT)
+        inside = max((float(self._worst[row]) for row in rows), default=0.0)
         results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
         return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
 
@@ -347,7 +365,9 @@ class HarmlessDifferences:
 
     def _follows(self, backward: int) -> bool:
         """Return whether the gradients that reach a module differ beyond rounding, and by about as much as those that
-        leave it."""
+        leave it. Where none leaves it, as from the first layer, the gradients of its parameters show what it makes."""
+        if not any(self._results(backward)):
+            return False
         rows = self._table.rows_of(backward)
         reached = [float(self._worst[row]) for row in rows if self._role[row] == Role.INPUT and self._beyond[row]]
         leaving = [float(self._worst[row]) for row in self._rows(backward, Role.RESULT)]

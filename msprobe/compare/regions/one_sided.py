@@ -27,6 +27,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
@@ -56,9 +57,8 @@ from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
-from msprobe.numerics.verdict import Ints, Judged, Level, Measured, RowKind
+from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
-_STRUCTURE = "structure"
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
 _BySize = dict[float, list[Mapping[str, Any]]]
 _MISSING = RowKind.MISSING_IN_GOLDEN, RowKind.MISSING_IN_TARGET
@@ -81,7 +81,7 @@ class OneSidedCalls:
     @cached_property
     def alone(self) -> frozenset[int]:
         """The entries of one side that nothing excuses yet; of two different programs also their own code."""
-        if self.dumps.policy is Policy.REFERENCE or _STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
+        if self.dumps.policy is Policy.REFERENCE or STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
             return frozenset()
         excused = (None, Absence.OTHER_PROGRAM) if self.table.loose else (None,)
         entries, changed = self.table.entries, self.table.changed
@@ -104,15 +104,10 @@ class OneSidedCalls:
         The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
         ``HarmlessDifferences``.
         """
-        if self.dumps.policy is Policy.REFERENCE:
-            return self.table
-        excused = self._rules.apply(measured, judged, again)
-        for rows in map(self.table.rows_of, excused.entries):
-            judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        if self.dumps.policy is Policy.REFERENCE or not self.alone:
+            return self._rules.judged(measured, judged, again)
+        excused = self._rules.lower_levels(measured, judged, again)
         masks = excused.differences.masks
-        if not self.alone:
-            changed = excused.entries or masks
-            return replace(self.table, harmless=excused.entries, masks=masks) if changed else self.table
         consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
         origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)

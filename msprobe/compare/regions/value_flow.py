@@ -68,7 +68,7 @@ class ValueFlow:
         norm = as_float(raw.get("Norm"))
         makers = self._makers.get(signature, ())
         near = [(e, other) for e, other in makers if e < before and _is_near(norm, _norm(other), NEAR * norm)]
-        in_order = [entry for entry, other in near if _has_same_order(raw, other, norm)]
+        in_order = [entry for entry, other in near if has_same_order(raw, other, norm)]
         candidates = in_order or [entry for entry, _ in near]
         paired = [entry for entry in candidates if entry not in self.alone]
         if paired or not candidates:
@@ -185,7 +185,7 @@ def _norm(raw: Mapping[str, Any]) -> float:
     return as_float(raw.get("Norm"))
 
 
-def _has_same_order(one: Mapping[str, Any], two: Mapping[str, Any], norm: float) -> bool:
+def has_same_order(one: Mapping[str, Any], two: Mapping[str, Any], norm: float) -> bool:
     """Return whether two tensors of equal elements have them in the same order, as the projection tells."""
     left, right = as_float(one.get(KEY)), as_float(two.get(KEY))
     return math.isfinite(left) and _is_near(left, right, NEAR * norm)

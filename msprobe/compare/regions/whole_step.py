@@ -34,6 +34,7 @@ _EQUAL = 2e-5
 _ROUNDINGS = 4.0
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to the difference inside."""
+_ARGUMENTS = RowKind.ARGUMENT, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 _FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 _Raw = Mapping[str, Any]
 _Parameter = tuple[str, str]
@@ -86,7 +87,7 @@ class WholeStep:
         if self._role[row] == Role.RESULT:
             return self._has_gradient(entry) and bool(tensors) and all(raw.get("requires_grad") for raw in tensors)
         if not tensors:
-            return self._kind[row] == RowKind.ARGUMENT and self._has_gradient(entry)
+            return self._kind[row] in _ARGUMENTS and self._has_gradient(entry)
         return self._kind[row] in _FORMS or all(raw.get("requires_grad") for raw in tensors)
 
     def _has_gradient(self, entry: int) -> bool:
@@ -112,8 +113,8 @@ class WholeStep:
     def _gradients(self) -> dict[_Parameter, tuple[list[int], list[int]]]:
         """By parameter the rows of its gradients, by side."""
         found: dict[_Parameter, tuple[list[int], list[int]]] = {}
-        keys = enumerate(self._table.keys)
-        entries = [number for number, key in keys if key.phase == Phase.PARAMETERS_GRAD.value]
+        phase = Phase.PARAMETERS_GRAD.value
+        entries = [number for number, key in enumerate(self._table.keys) if key.phase == phase]
         for number, row in ((entry, row) for entry in entries for row in self._table.rows_of(entry)):
             leaves = self._table.target[row], self._table.golden[row]
             suffix = next((leaf.suffix for leaf in leaves if leaf is not None), "")
@@ -182,7 +183,8 @@ class WholeStep:
 
     @cached_property
     def _around(self) -> frozenset[str]:
-        return frozenset(key.parent for key in self._table.keys if key.phase == Phase.FORWARD.value)
+        forward = Phase.FORWARD.value
+        return frozenset(key.parent for key in self._table.keys if key.phase == forward)
 
     def _scalars(self, number: int, side: int, slot: str) -> Iterator[_Raw]:
         leaves = (self._table.target, self._table.golden)[side]

@@ -1,29 +1,34 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``regions.other_formulas``), gradients that train nothing (``regions.needless_gradients``) and, last of all, what does
-not leave the step (``regions.whole_step``) are warnings. Tensors of another layout are judged first: those that turn
-out to be a difference must not be excused as something else.
+(``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the
+step (``regions.whole_step``) and calls in another order before another difference (``formulas.other_order``) are
+warnings. Tensors of another layout are judged first: those that turn out to be a difference must not be excused as
+something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
+from msprobe.compare.regions.formulas.other_order import OtherOrder
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
-from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
 
 _TO_OTHERS = frozenset(f"Distributed.{function}" for function in ("send", "isend", "reduce", "gather"))
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutConsequence:
+class WithoutConsequence(NamedTuple):
     """What differs without consequence, by the rule that says so.
 
     Attributes:
@@ -44,8 +49,7 @@ class WithoutConsequence:
         return next((number for number in self.differences.differing if number not in self.entries), -1)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsequenceRules:
+class ConsequenceRules(NamedTuple):
     """Finds what differs without consequence.
 
     Attributes:
@@ -58,7 +62,7 @@ class ConsequenceRules:
 
     table: LeafTable
     dumps: ComparedDumps
-    alone: Set[int]
+    alone: Set[int] = frozenset()
     contradictions: Sequence[int] = ()
 
     def apply(
@@ -73,6 +77,26 @@ class ConsequenceRules:
         if layouts and result.first_other >= 0 and restore_origins(self.table, judged, result.first_other):
             return self.of(measured, judged, again)
         return result
+
+    def judged(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
+    ) -> LeafTable:
+        """Return the table of two dumps that make the same calls, with what differs without consequence; it becomes a
+        warning in ``judged``. ``again`` as in ``HarmlessDifferences``."""
+        if self.dumps.policy is Policy.REFERENCE:
+            return self.table
+        excused = self.lower_levels(measured, judged, again)
+        masks = excused.differences.masks
+        return replace(self.table, harmless=excused.entries, masks=masks) if excused.entries or masks else self.table
+
+    def lower_levels(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
+    ) -> WithoutConsequence:
+        """Return what ``apply`` returns, and make warnings of it in ``judged``."""
+        excused = self.apply(measured, judged, again)
+        for rows in map(self.table.rows_of, excused.entries):
+            judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        return excused
 
     def of(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
@@ -89,6 +113,9 @@ class ConsequenceRules:
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
         excused = harmless | formulas.entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
+        remaining = [number for number in differences.differing if number not in excused]
+        if len(remaining) > 1:
+            excused |= OtherOrder(self.table, measured, judged).before(remaining)
         return WithoutConsequence(differences, formulas, needless, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:

@@ -8,14 +8,14 @@ they return agrees, it chose the same values from another place. Parameters and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msprobe.compare.inputs.request_rows import RequestRows
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.records.leaves import is_shape, row_name
+from msprobe.compare.records.leaves import row_name
+from msprobe.compare.requests.padding import is_index, padded_axes, shape_of
 from msprobe.compare.requests.part_choice import chosen_part
 from msprobe.compare.requests.token_axes import Part, TokenAxes, TokenAxis
 from msprobe.compare.requests.token_pairs import token_range
@@ -72,7 +72,7 @@ class RequestTensors:
         """Note the rows that differ and are not judged."""
         differs = beyond_rounding(measured) | (measured.kind > RowKind.UNCHECKED)
         self.excused.update(row for row in self.others if differs[row])
-        indices = {row for row in self.tokens if differs[row] and _is_index(table.golden[row])}
+        indices = {row for row in self.tokens if differs[row] and is_index(table.golden[row])}
         indices -= _results(table, indices)
         self.excused.update(_slots(table, indices, self.excused))
         self.excused.update(row for row in indices if self._is_beside_floats(table, row))
@@ -87,7 +87,7 @@ class RequestTensors:
         if _slot(table, row) != INPUT or not is_module(table.keys[entry]):
             return False
         inputs = (other for other in table.rows_of(entry) if other in self.tokens and _slot(table, other) == INPUT)
-        return any(not _is_index(table.golden[other]) for other in inputs)
+        return any(not is_index(table.golden[other]) for other in inputs)
 
     def remarks(self, table: LeafTable, unknown: frozenset[int]) -> list[str]:
         """Return sentences about what was not judged, with reason; ``unknown`` are the rows without numbers."""
@@ -123,11 +123,11 @@ def request_part(table: LeafTable, axes: TokenAxes, whole: set[int], folders: tu
         whole: the rows of parameters.
         folders: the tensor files of both sides.
     """
-    axes = _with_padding(table, axes, whole)
+    axes = padded_axes(table, axes, whole, folders)
     found: dict[int, Part] = {}
     unclear, apart, others = set(), set(), set()
     for row in range(table.row_count):
-        target, golden = _shape(table.target[row]), _shape(table.golden[row])
+        target, golden = shape_of(table.target[row]), shape_of(table.golden[row])
         if target is None or golden is None or row in whole or row in table.together:
             continue
         match = axes.match(target, golden)
@@ -142,34 +142,6 @@ def request_part(table: LeafTable, axes: TokenAxes, whole: set[int], folders: tu
     tokens = {row: part.tokens for row, part in found.items() if part.tokens is not None}
     ranges = {row: part.ranges for row, part in found.items()}
     return RequestTensors(axes, tokens, ranges, frozenset(unclear), frozenset(apart), frozenset(others))
-
-
-def _with_padding(table: LeafTable, axes: TokenAxes, whole: set[int]) -> TokenAxes:
-    """Return the axes with the lengths to which graphs pad the batches."""
-
-    def padded(leaves: Sequence[Leaf | None], rows: RequestRows) -> RequestRows:
-        tensors = (leaf for row, leaf in enumerate(leaves) if row not in whole)
-        return rows.padded_to(_padded_length(tensors, rows.packed))
-
-    return TokenAxes(padded(table.target, axes.target), padded(table.golden, axes.golden))
-
-
-def _padded_length(leaves: Iterable[Leaf | None], packed: int) -> int:
-    """Return the length to which the rows of a batch are padded.
-
-    The ids of the tokens are the first integers of a step; a tensor of floating-point numbers with as many rows has to
-    follow.
-    """
-    length = 0
-    for leaf in leaves:
-        shape = _shape(leaf)
-        if leaf is None or not shape:
-            continue
-        if not length and _is_index(leaf):
-            length = max(shape)
-        elif length > packed and not _is_index(leaf) and length in (shape[0], shape[min(1, len(shape) - 1)]):
-            return length
-    return packed
 
 
 def _slots(table: LeafTable, indices: set[int], others: set[int]) -> set[int]:
@@ -193,8 +165,8 @@ def _results(table: LeafTable, indices: set[int]) -> set[int]:
         if _slot(table, row) == OUTPUT
         and any(
             _slot(table, other) == INPUT
-            and _shape(table.golden[other]) is not None
-            and not _is_index(table.golden[other])
+            and shape_of(table.golden[other]) is not None
+            and not is_index(table.golden[other])
             for other in table.rows_of(int(entry_of[row]))
         )
     }
@@ -231,7 +203,7 @@ def _uses(table: LeafTable) -> dict[str, list[int]]:
     """Return the innermost calls that take a tensor of integers, by what tells it from others."""
     uses: dict[str, list[int]] = {}
     for row, leaf in enumerate(table.target):
-        if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw) and _is_index(leaf):
+        if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw) and is_index(leaf):
             uses.setdefault(_identity(leaf), []).append(row)
     entry_of = table.entry_of_row()
     return {key: _innermost(table, [int(entry_of[row]) for row in rows]) for key, rows in uses.items()}
@@ -254,25 +226,13 @@ def _identity(leaf: Leaf | None) -> str:
     """Return what tells a recorded tensor from others: its number of elements and its statistics."""
     if leaf is None:
         return ""
-    lengths = sorted(length for length in _shape(leaf) or () if length != 1)
+    lengths = sorted(length for length in shape_of(leaf) or () if length != 1)
     return str((lengths, [leaf.raw.get(name) for name in STATISTIC_NAMES]))
 
 
 def _slot(table: LeafTable, row: int) -> str:
     leaf = table.target[row] or table.golden[row]
     return "" if leaf is None else leaf.slot
-
-
-def _is_index(leaf: Leaf | None) -> bool:
-    """Return whether a tensor holds integers."""
-    dtype = str(leaf.raw.get("dtype", "")).lower() if leaf is not None and is_tensor(leaf.raw) else ""
-    return "int" in dtype
-
-
-def _shape(leaf: Leaf | None) -> tuple[int, ...] | None:
-    if leaf is None or not is_tensor(leaf.raw) or not is_shape(leaf.raw["shape"]):
-        return None
-    return tuple(leaf.raw["shape"])
 
 
 def _name(table: LeafTable, row: int) -> str:

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msprobe.compare.inputs.request_rows import CONTEXT, LAST, TOKEN, AxisPart, RequestRows
+from msprobe.compare.inputs.request_rows import ALONE, CONTEXT, LAST, ROW, TOKEN, AxisPart, RequestRows
 from msprobe.compare.table.table import Ranges, RowRanges
 
 Shape = tuple[int, ...]
-_ORDER = {TOKEN: "0", LAST: "1", CONTEXT: "2", "": "3"}
-_FITS = {TOKEN: (TOKEN, LAST), LAST: (TOKEN, LAST), CONTEXT: (CONTEXT,)}
+_ROWS = (TOKEN, LAST, ALONE)
+_ORDER = {TOKEN: "0", LAST: "1", ROW: "2", ALONE: "3", CONTEXT: "4", "": "5"}
+_FITS = {TOKEN: _ROWS, LAST: (*_ROWS, ROW), ALONE: _ROWS, CONTEXT: (CONTEXT,), ROW: (ROW, LAST)}
 
 
 class TokenAxis(NamedTuple):
@@ -59,6 +60,7 @@ class _Axis(NamedTuple):
     position: int = 0
     apart: bool = False
     optional: bool = False  # it might as well be an axis without tokens
+    alone: bool = False  # a side has the rows of the request alone, if this is a call in a loop
 
 
 @dataclass(slots=True)
@@ -88,14 +90,20 @@ class TokenAxes:
 
     def _best(self, target: Shape, golden: Shape) -> Match | None:
         found = [axes for axes in self._ways(target, golden) if any(axis.kind for axis in axes)]
-        together = [axes for axes in found if not any(axis.apart for axis in axes)]
+        together = [axes for axes in found if not self._is_apart(axes)]
         if not together:
             return Match(apart=True) if found else None
         together.sort(key=_preference)
         best, shapes = together[0], (target, golden)
-        several = sum(axis.optional for axis in best) > 1
+        several = sum(axis.optional for axis in best) > 1 or any(axis.alone for axes in together for axis in axes)
         parts = [Part(_ranges(axes, shapes), _token_axis(axes)) for axes in (together if several else [best])]
         return Match(tuple({str(part.ranges): part for part in reversed(parts)}.values())[::-1])
+
+    def _is_apart(self, axes: tuple[_Axis, ...]) -> bool:
+        """Return whether both sides hold other tokens. A row per request without an axis of tokens is its last one."""
+        tokens = [axis for axis in axes if axis.kind not in ("", ROW)]
+        rows_alone = not tokens and any(axis.kind == ROW for axis in axes)
+        return any(axis.apart for axis in tokens) or (rows_alone and self.target.stop != self.golden.stop)
 
     def _ways(self, target: Shape, golden: Shape) -> Iterator[tuple[_Axis, ...]]:
         """Yield every way in which the axes of both shapes fit."""
@@ -105,6 +113,12 @@ class TokenAxes:
             yield from ((_Axis(slice(0, 1), None), *rest) for rest in self._ways(target[1:], golden))
         if golden and golden[0] == 1:
             yield from ((_Axis(None, slice(0, 1)), *rest) for rest in self._ways(target, golden[1:]))
+        if target and target[0] != 1:
+            yield from ((_Axis(row, None, ROW), *rest) for row in _rows_of(self.target, target[0])
+                        for rest in self._ways(target[1:], golden))  # fmt: skip
+        if golden and golden[0] != 1:
+            yield from ((_Axis(None, row, ROW), *rest) for row in _rows_of(self.golden, golden[0])
+                        for rest in self._ways(target, golden[1:]))  # fmt: skip
         if target and golden:
             heads = list(self._heads(target[0], golden[0]))
             if heads:
@@ -121,12 +135,21 @@ class TokenAxes:
             yield _Axis(slice(0, target), slice(0, golden))
 
     def _common(self, left: AxisPart, right: AxisPart, equal: bool) -> _Axis:
+        if ROW in (left.kind, right.kind):  # which of its tokens they are, the other axes say
+            target, golden = (slice(one.begin, one.begin + 1) for one in (left, right))
+            return _Axis(target, golden, ROW, left.position, optional=equal)
         first = max(left.position, right.position)
         stop = min(left.position + left.tokens, right.position + right.tokens)
         target, golden = (
             slice(one.begin + first - one.position, one.begin + stop - one.position) for one in (left, right)
         )
-        return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal)
+        alone = ALONE in (left.kind, right.kind)
+        return _Axis(target, golden, left.kind, first, apart=first >= stop, optional=equal, alone=alone)
+
+
+def _rows_of(rows: RequestRows, length: int) -> Iterator[slice]:
+    """Yield where the request is on an axis with a row per request."""
+    yield from (slice(part.begin, part.begin + 1) for part in rows.parts(length) if part.kind == ROW)
 
 
 def _preference(axes: tuple[_Axis, ...]) -> tuple[int, str]:
@@ -146,7 +169,7 @@ def _ranges(axes: tuple[_Axis, ...], shapes: tuple[Shape, Shape]) -> RowRanges:
 
 def _token_axis(axes: tuple[_Axis, ...]) -> TokenAxis | None:
     """Return the first axis of tokens of the part, else that of its context, counted without axes of length 1."""
-    for kinds in ((TOKEN, LAST), (CONTEXT,)):
+    for kinds in (_ROWS, (CONTEXT,), (ROW,)):
         number = 0
         for axis in axes:
             taken = axis.target or axis.golden

@@ -36,7 +36,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, difference_cells, text_checksum
-from msprobe.numerics.metrics.tensor import UNSUPPORTED
+from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.verdict import Floats, Ints
 
 if TYPE_CHECKING:

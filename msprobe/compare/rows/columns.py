@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from msprobe.compare.inputs.mode import Mode
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.metrics.tensor import TENSOR_METRICS
+from msprobe.numerics.metrics.tensor_cells import TENSOR_METRICS
 from msprobe.numerics.verdict import Floats, Ints
 
 _HEAD = (

@@ -52,6 +52,11 @@ _LACKING: dict[int, tuple[str, str]] = {
 }
 
 
+def no_gradient(kind: int) -> str:
+    """Return the sentence for a gradient that is null on one side."""
+    return f"no gradient in the {_LACKING[kind][0]} (null), one in the {_LACKING[kind][1]}"
+
+
 class Differences(NamedTuple):
     """What sentences need of ``Measured``: arrays with one value per row."""
 
@@ -102,7 +107,7 @@ class Reasons:
             first, second = _arguments(left, right)
             return f"the sides tell this argument differently ({first} in the target, {second} in the golden run)"
         if kind in _LACKING and ours.slot == PARAMETER_GRAD:
-            return f"no gradient in the {_LACKING[kind][0]} (null), one in the {_LACKING[kind][1]}"
+            return no_gradient(kind)
         return _FIXED.get(RowKind(kind), _UNCHECKED)
 
     def of_values(self, rows: Ints) -> list[str]:

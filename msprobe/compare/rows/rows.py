@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import data_name
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.cells import CellMaker, RowCells, Tensors, entry_blocks
@@ -131,14 +130,14 @@ class RowMaker:
         columns: list[Column] = [*cells.names, *cells.kinds, *cells.metrics, cells.consistent]
         columns += [TextColumn(levels, LEVEL_NAMES), _message_column(messages)]
         if self._dump.has_stacks:
-            columns.append(self._stacks(first, last, self._target_frames))
+            columns.append(self._stacks(first, last, self._target_frames(first, last)))
         if self._mode is Mode.TENSOR:
             columns.append(self._files(start, stop))
         words = self._cells.words
         if not reference:
             columns += self._explained.columns(start, stop, words)
             if self._dump.has_stacks:
-                columns.append(self._stacks(first, last, self._golden_frames))
+                columns.append(self._stacks(first, last, self._golden_frames(first, last)))
         columns += self._explained.custom(start, stop, self._metrics, words)
         return RowBlock(columns, levels, messages)
 
@@ -203,38 +202,40 @@ class RowMaker:
 
     # Columns after the verdict
 
-    def _stacks(self, first: int, last: int, frames_of: Callable[[EntryPair], list[str] | None]) -> TextColumn:
-        """Return the stacks of one side, each in the first row of its entry."""
-        words, index = ["N/A"], []
+    def _stacks(self, first: int, last: int, stacks: Sequence[list[str] | None]) -> TextColumn:
+        """Return the stacks of one side, one per entry, each in the first row of its entry."""
+        words = ["N/A"]
+        index = np.zeros(int(self._table.starts[last] - self._table.starts[first]), np.int64)
         numbers: dict[int, int] = {}
-        counts = np.diff(self._table.starts[first : last + 1]).tolist()
-        for pair, rows in zip(self._table.entries[first:last], counts, strict=True):
-            frames = frames_of(pair) if rows else None
-            if frames:
+        starts = (self._table.starts[first : last + 1] - self._table.starts[first]).tolist()
+        for frames, start, stop in zip(stacks, starts, starts[1:], strict=False):
+            if frames and stop > start:
                 number = numbers.get(id(frames))
                 if number is None:
                     number = numbers[id(frames)] = len(words)
                     words.append(self._stack_texts.get(id(frames)) or self._stack_text(frames))
-                index.append(number)
-                rows -= 1
-            index.extend([0] * rows)
-        return TextColumn(np.array(index, np.int64), words)
+                index[start] = number
+        return TextColumn(index, words)
 
-    def _target_frames(self, pair: EntryPair) -> list[str] | None:
-        return self._dump.stacks.get(pair.target) if pair.target is not None else None
+    def _target_frames(self, first: int, last: int) -> list[list[str] | None]:
+        """Return the stack of each entry in the target."""
+        return [self._dump.stacks.get(pair.target or "") for pair in self._table.entries[first:last]]
 
-    def _golden_frames(self, pair: EntryPair) -> list[str] | None:
-        """Return the stack of the golden run where the target lacks the call, or makes it in another line."""
-        frames = self._golden.stacks.get(pair.golden) if pair.golden is not None else None
-        if not frames or pair.target is None:
+    def _golden_frames(self, first: int, last: int) -> list[list[str] | None]:
+        """Return the stack of each entry in the golden run, where the target lacks the call or makes it in another
+        line; most entries have none."""
+        target, golden, entries = self._dump.stacks, self._golden.stacks, self._table.entries[first:last]
+        stacks = [(target.get(pair.target or ""), golden.get(pair.golden or "")) for pair in entries]
+        return [None if ours == frames else self._other_frames(ours, frames) for ours, frames in stacks]
+
+    def _other_frames(self, ours: list[str] | None, frames: list[str] | None) -> list[str] | None:
+        """Return the stack of the golden run, or None where the target makes the call in the same line."""
+        if ours is None or not frames:
             return frames
-        ours = self._dump.stacks.get(pair.target)
-        if ours is None or ours is frames:
-            return None if ours else frames
         key = id(ours), id(frames)
         differ = self._lines_differ.get(key)
         if differ is None:
-            differ = self._lines_differ[key] = ours != frames and source_line(ours) != source_line(frames)
+            differ = self._lines_differ[key] = source_line(ours) != source_line(frames)
         return frames if differ else None
 
     def _stack_text(self, frames: list[str]) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from msprobe.compare.records.call_source import NO_SOURCE, PairSource
-from msprobe.compare.records.entries import sided_name
+from msprobe.compare.records.entries import phase_of, sided_name
 from msprobe.compare.records.source_lines import from_source
 
 VerdictText = Literal["same", "incomplete", "diverged", "not_comparable"]
@@ -82,6 +82,14 @@ class Counts:
         self.golden_only += other.golden_only
 
 
+class CallOfRun(NamedTuple):
+    """Where one run makes a call: the run in words, the source line, and the stack."""
+
+    run: str
+    source: str
+    stack: list[str]
+
+
 @dataclass(slots=True)
 class FirstDivergence:
     """The earliest entry in execution order that is wrong by itself.
@@ -90,9 +98,9 @@ class FirstDivergence:
     entry is missing; ``slot`` is the place inside the entry such as output.0 or parameters.weight; ``module`` is the
     path and class of the innermost module, or ``optimizer``; ``stack`` holds the frames of the (forward) call,
     innermost first, from the one on that is code of the user or of a library, and ``source`` that one as
-    ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that has the entry;
-    ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty where it lacks the
-    entry.
+    ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that makes the call
+    (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty
+    where it lacks the entry.
 
     The kind ``order``: both runs make the call, one of them before and one after another call.
 
@@ -100,6 +108,9 @@ class FirstDivergence:
     tensor); null where none applies. Where whole tensors were compared, ``first_index`` is that of the first element
     that differs, ``worst_index`` that of the worst one, with its values on both sides. Where the tokens of one
     ``request`` were compared, ``token`` is the position of the first one that differs; null where that is not known.
+
+    Where the ranks of a parallel target were merged, ``ranks`` are those to blame, and ``blame`` says why these; then
+    ``rank`` is the number of the replica of the model.
     """
 
     step: int | None
@@ -121,13 +132,36 @@ class FirstDivergence:
     golden_module: str | None = None
     golden_stack: list[str] = field(default_factory=list)
     golden_source: str = ""
+    source_of_golden: bool = False
     request: str | None = None
     token: int | None = None
+    ranks: list[int] = field(default_factory=list)
+    blame: str = ""
+
+    @property
+    def ranks_text(self) -> str:
+        """The ranks to blame in words; empty where no ranks were merged."""
+        return f"{', '.join(map(str, self.ranks))} ({self.blame})" if self.ranks else ""
 
     @property
     def name(self) -> str:
         """The entry with its side, as ``sided_name`` writes it."""
         return sided_name(self.target, self.golden)
+
+    @property
+    def calls(self) -> list[CallOfRun]:
+        """Where the runs make the call: one of them where only it does, or both do in one line."""
+        if self.source_of_golden:
+            return [CallOfRun("golden run", self.source, self.stack)]
+        calls = [CallOfRun("target", self.source, self.stack)]
+        if self.golden_source and self.golden_source != self.source:
+            calls.append(CallOfRun("golden run", self.golden_source, self.golden_stack))
+        return calls
+
+    @property
+    def source_side(self) -> str:
+        """The run whose line ``source`` is, in brackets, where the name of the entry does not tell; "" elsewhere."""
+        return f" ({self.calls[0].run})" if self.source_of_golden or self.target is None else ""
 
     @property
     def token_text(self) -> str:
@@ -144,7 +178,8 @@ class FirstDivergence:
         lacking, having = _LACKING[self.kind]
         if None in (self.target, self.golden):
             return f"only in the {having}"
-        return f"no {'gradient' if (self.slot or '').startswith('parameters_grad') else 'value'} in the {lacking}"
+        gradient = (self.slot or "").startswith("parameters_grad") or phase_of(self.target or "") == "backward"
+        return f"no {'gradient' if gradient else 'value'} in the {lacking}"
 
 
 def set_place(description: FirstDivergence, source: PairSource) -> None:
@@ -152,6 +187,7 @@ def set_place(description: FirstDivergence, source: PairSource) -> None:
     golden = source.golden or NO_SOURCE
     description.stack, description.source = from_source(source.own.stack), source.own.source
     description.golden_stack, description.golden_source = from_source(golden.stack), golden.source
+    description.source_of_golden = source.target is None and source.golden is not None
     description.golden_module = golden.module
 
 
@@ -234,7 +270,8 @@ class CompareSummary:
     compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
     ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
     the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
-    entries of ``--accept``, and what became of them.
+    entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules
+    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks.
     """
 
     verdict: VerdictText
@@ -249,6 +286,7 @@ class CompareSummary:
     results: list[str] = field(default_factory=list)
     order_blind: bool = False
     accepted: list[AcceptedUse] = field(default_factory=list)
+    wrong_modules: list[FirstDivergence] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The summary as JSON values."""

@@ -18,7 +18,7 @@ from typing import Any, cast, overload
 import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
-from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as, one_sided_calls
+from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -26,6 +26,7 @@ from msprobe.compare.exemptions.commuted_operands import pair_commuted_operands
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS, gradients_begin_otherwise
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.records.calls_in_other_order import Calls, may_be_in_another_order
 from msprobe.compare.records.entries import EntryKey, EntryPair
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
@@ -96,6 +97,8 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         mode = mode_of(target, golden)
         table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
         if not dtype_gate and (pair_commuted_operands(table) is not table or _has_factor(table)):
+            raise UndividedError
+        if may_be_in_another_order(Calls(target, table.keys), Calls(golden, table.keys)):
             raise UndividedError
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
@@ -236,7 +239,9 @@ def joined(
         judged = judged_as(own.summary.mode, measured, history)
         dumps = ComparedDumps(target, golden, own.summary.mode, policy)
         if has_differences(judged):
-            table = one_sided_calls(table, dumps).judged(measured, judged)
+            from msprobe.compare.regions.without_consequence import ConsequenceRules  # where runs differ
+
+            table = ConsequenceRules(table, dumps).judged(measured, judged)
     if not history.last_step:
         history.cancelled_gradients.add_updates(table, target, golden)
     trim_memory()

@@ -23,6 +23,7 @@ from msprobe.core.capture.collectives import Arrivals
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.wrap import Arguments
+from msprobe.core.tensors.input_parts import InputPart
 
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
@@ -423,8 +424,8 @@ class InputSource(Protocol):
         """Count a call of the module ``stem``; return its name when its inputs are to be replaced, else None."""
         ...
 
-    def file(self, place: str, suffix: str) -> Path | None:
-        """Return the file of the tensor at ``place``, or None when it was not recorded."""
+    def part(self, place: str, suffix: str) -> InputPart | None:
+        """Return the file of the tensor at ``place`` and the part that is wanted, or None when it was not recorded."""
         ...
 
 

@@ -230,7 +230,7 @@ def _option_problems(config: DumpConfig, support: Support) -> Iterator[Problem]:
         expected = f"calls and cells have {words}; the others are for kernels (L2) of MindSpore"
         yield Problem(f"{config.task}.summary_mode", others, expected)
     prefix = support.module_prefix
-    for index, name in enumerate(config.load.modules if config.load is not None else ()):
+    for index, name in enumerate((config.load.modules if config.load is not None else None) or ()):
         if not name.startswith(f"{prefix}."):
             expected = f"{support.framework} calls it {prefix}.<path>.<Class>.forward.<n>; take the name from its dump"
             yield Problem(f"load.modules[{index}]", name, expected)

@@ -128,10 +128,14 @@ class WrappedApis:
             return None
         site = self.site(prefix, name)
         replacement = bind_like_original(
-            owner, name, lambda original: wrap(original, site, self._current, self._thread)
+            owner, name, lambda original: wrap(self._inside_call(site, original), site, self._current, self._thread)
         )
         self._patches.plan(owner, name, replacement)
         return replacement
+
+    def _inside_call(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what runs inside an observed call of ``original``."""
+        return original
 
 
 class ListedApis:

@@ -301,8 +301,9 @@ class LoadConfig(ConfigModel):
     """Feed recorded inputs to chosen module calls instead of the live ones."""
 
     path: PathText = Field(min_length=1, description="Dump root that holds the recorded inputs (task tensor).")
-    modules: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] = Field(
-        description="Full forward names of the calls, Module.<path>.<Class>.forward.<n>."
+    modules: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] | None = Field(
+        default=None,
+        description="Full forward names of the calls, Module.<path>.<Class>.forward.<n>; absent: every recorded call.",
     )
     step: Ranges = Field(
         default=IntRanges(),

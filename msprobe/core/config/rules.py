@@ -133,7 +133,7 @@ def _pattern_fault(name: str) -> str | None:
 
 
 def _loaded_modules(config: DumpConfig) -> Iterator[Problem]:
-    names = config.load.modules if config.load else ()
+    names = (config.load.modules if config.load else None) or ()
     for index, name in enumerate(names):
         if not _LOADED_NAME.match(name):
             yield Problem(f"load.modules[{index}]", name, f'must be a full forward name like "{MODULE_EXAMPLE}"')

@@ -6,6 +6,8 @@ which of them a text is.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msprobe.core.naming.names import (
     MODULE_PREFIXES,
     ApiName,
@@ -36,8 +38,9 @@ def is_number(part: str) -> bool:
     return part.isascii() and part.isdigit()
 
 
+@lru_cache(1 << 14)
 def parse_entry(text: str) -> EntryName:
-    """Parse a key of dump.json.
+    """Parse a key of dump.json; the ranks of a model, and both sides of a comparison, have the same ones.
 
     Raises:
         NameSyntaxError: the text is neither an API, a module nor a debug name.

@@ -173,6 +173,7 @@ class DumpDocument(BaseModel):
     perturbed: int | None = Field(
         default=None, description="with `perturb`: the seed by which parameters and inputs were moved"
     )
+    inputs_fed: str | None = Field(default=None, description="with `load`: where the inputs lie that modules were fed")
     parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
     scheduled_tokens: Batch | None = Field(default=None, description="with `start(scheduled_tokens=...)`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")

@@ -11,18 +11,18 @@ is checked. ``read_json_object`` reads any file that holds one JSON object.
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
+from msprobe.core.host import paused_gc
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 from msprobe.core.store.runs import ALL, chosen_run
 
@@ -82,8 +82,10 @@ class Dump:
         construct: construct.json, from entry names to the names of their parents.
         recovered: whether it was read from a journal.
         header: the fields of dump.json except ``data``.
+        merged: whether it is one model that several ranks hold together.
     """
 
+    merged: ClassVar[bool] = False
     place: Place
     task: str
     level: str | None
@@ -338,15 +340,3 @@ def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[st
     if not isinstance(content, dict):
         raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
     return content
-
-
-@contextmanager
-def paused_gc() -> Iterator[None]:
-    """Pause cyclic garbage collection: loading creates millions of objects and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -35,6 +35,10 @@ SECTIONS = (
 SHARD = "shard"
 """Key of a tensor of which the program said what this rank holds: ``[{"dim": 0, "group": [0, 1]}]``, an item for each
 group of ranks that it is spread over; a ``dim`` of null says that every rank of the group holds the whole."""
+FED = "fed"
+"""Key of a tensor that a module was fed: how far the live one was from it, relative to its largest element."""
+INPUTS_FED = "inputs_fed"
+"""Field of the header of a step in which modules are fed: where the inputs lie."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result
@@ -171,7 +175,9 @@ def _walk_both(result: tuple[list[Leaf], list[Leaf]], path: str, slot: str, node
         return False
     lefts, rights = result
     for child_path, (one, other) in zip(paths, children, strict=True):
-        if (one is None and other is None) or (is_value(one) and is_value(other)):
+        # ``is_value`` of both; two calls for each leaf would take as long as the rest of the walk.
+        values = type(one) is type(other) is dict and type(one.get("type")) is type(other.get("type")) is str
+        if values or (one is None and other is None):
             lefts.append(_leaf((child_path, slot, one)))
             rights.append(_leaf((child_path, slot, other)))
         elif depth == _DEEPEST_OF_BOTH or not _walk_both(result, child_path, slot, (one, other), depth + 1):

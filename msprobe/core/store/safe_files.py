@@ -64,6 +64,8 @@ def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
     """
     if error.errno in (None, errno.ENOSPC, errno.EDQUOT):  # torch's writer gives no number
         return f"Free some space or choose another {setting}"
+    if error.errno == errno.ENOENT and _is_refused(error):
+        return f"The file system lets nobody make anything there: choose another {setting}"
     if error.errno in (errno.ENOENT, errno.ESTALE):
         return "The folder was removed while it was in use: leave it until the program ends"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -71,6 +73,12 @@ def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "Allow more open files (ulimit -n)"
     return f"Choose another {setting}"
+
+
+def _is_refused(error: OSError) -> bool:
+    """Return whether something cannot be made although its folder is there, as below ``/proc``."""
+    path = error.filename
+    return isinstance(path, str) and error.filename2 is None and os.path.isdir(os.path.dirname(path) or ".")
 
 
 _DEVICES = Path("/dev")

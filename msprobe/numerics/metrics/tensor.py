@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.metrics.tensor_cells import TENSOR_METRICS, UNSUPPORTED, in_all_columns
 
 if TYPE_CHECKING:
     from msprobe.native.loader import Kernel
@@ -31,23 +32,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-TENSOR_METRICS: Final = (
-    "Cosine",
-    "EucDist",
-    "MaxAbsErr",
-    "MaxRelativeErr",
-    "One Thousandth Err Ratio",
-    "Five Thousandths Err Ratio",
-)
-"""The titles of the metrics, in table order. ``TensorDifference.cells`` has one cell for each of them."""
-
-
-def _in_all_columns(word: str) -> tuple[Cell, ...]:
-    """Return cells that show the same word for every metric."""
-    return (word,) * len(TENSOR_METRICS)
-
-
-UNSUPPORTED = _in_all_columns("unsupported")
 _SAME: tuple[Cell, ...] = (1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
 _CHUNK = 1 << 16
 _CODES = {"float16": 9, "float32": 11, "float64": 12}  # of the compiled kernel
@@ -91,7 +75,7 @@ def tensor_difference(target: Array, golden: Array) -> TensorDifference:
             return TensorDifference(UNSUPPORTED, 0.0, 0.0)
         return TensorDifference(UNSUPPORTED, problem="the target tensor is empty")
     if n.shape != b.shape:
-        return TensorDifference(_in_all_columns("shape unmatched"), problem="the shapes differ")
+        return TensorDifference(in_all_columns("shape unmatched"), problem="the shapes differ")
     same_type = n.dtype == b.dtype
     n, b = np.ravel(n), np.ravel(b)
     kernel, code = _kernel(), _CODES.get(n.dtype.name)
@@ -121,7 +105,7 @@ def _of_floats(n: Array, b: Array, same_type: bool) -> TensorDifference:
         return _odd_scalar(n, b)
     finite = _finite_pair(n, b)
     if finite is None:
-        return _odd(_in_all_columns("N/A"))
+        return _odd(in_all_columns("N/A"))
     n, b = finite
     if n.size > 1 and same_type and n.tobytes() == b.tobytes():
         return TensorDifference(_SAME, 0.0, 0.0)
@@ -140,7 +124,7 @@ def _compiled(kernel: Kernel, n: Array, b: Array, code: int) -> TensorDifference
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
     sums = kernel.difference(n.ctypes.data, b.ctypes.data, n.size, code)
     if sums is None:
-        return _odd(_in_all_columns("N/A"))
+        return _odd(in_all_columns("N/A"))
     if isinstance(sums, int):
         return TensorDifference(_SAME, 0.0, 0.0)
     return _concluded(_Sums(*sums), n.size)

@@ -116,11 +116,7 @@ def _stacks(first: FirstDivergence | None) -> list[_Stack]:
     """Return the stacks of the first divergence: of the run that has the call, of both where their lines differ."""
     if first is None:
         return []
-    own = "target" if first.target is not None else "golden run"
-    sides = [(own, first.source, first.stack)]
-    if first.target is not None and first.golden_source != first.source:
-        sides.append(("golden run", first.golden_source, first.golden_stack))
-    return [_Stack(side, source, _frames(stack)) for side, source, stack in sides if stack]
+    return [_Stack(call.run, call.source, _frames(call.stack)) for call in first.calls if call.stack]
 
 
 def _frames(stack: list[str]) -> list[tuple[str, bool]]:

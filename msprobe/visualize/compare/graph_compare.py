@@ -21,7 +21,7 @@ from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES
-from msprobe.compare.rows.summary import CompareSummary, verdict_text
+from msprobe.compare.rows.summary import CompareSummary, FirstDivergence, verdict_text
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST, STATISTICS
@@ -127,11 +127,12 @@ class GraphComparer:
             from msprobe.compare.alignment.check_mappings import unused_mapping_entries  # reads YAML
 
             self.results.unused_entries.append(unused_mapping_entries(mapping, graphs[0].dump, graphs[1].dump))
-        self._conclude(work, compared.comparison, compared.rows)
+        self._conclude(work, graphs[0], compared)
         return compared.texts
 
-    def _conclude(self, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
+    def _conclude(self, work: Work, target: Graph, compared: GraphComparison) -> None:
         """Keep the summary and the first divergence of one pair, as ``msprobe compare`` gives them."""
+        comparison, rows = compared.comparison, compared.rows
         key, results = work.history_key, self.results
         results.task = _TASKS[comparison.mode]
         inferred = comparison.table.layer_map
@@ -144,6 +145,7 @@ class GraphComparer:
         else:
             self._without_divergence.discard(key)
             results.divergences.append(((work.step, divergence.entry), _divergence_document(work, divergence)))
+            _note_culprit(target, divergence.description)
         if self._log_values:
             for line in difference_lines(comparison, rows):
                 logger.info("%s: %s", work.label, line)
@@ -181,7 +183,17 @@ def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
         "source": first.source,
         "golden_stack": first.golden_stack,
         "golden_source": first.golden_source,
+        "ranks": first.ranks,
+        "blame": first.blame,
     }
+
+
+def _note_culprit(graph: Graph, first: FirstDivergence) -> None:
+    """Say at the node of the first divergence which of the merged ranks are to blame, and which line."""
+    node = graph.nodes.get(first.target or "")
+    if node is not None and first.ranks:
+        lines = [f"ranks to blame: {first.ranks_text}"]
+        node.merged = [*node.merged, *lines, *([f"source: {first.source}"] if first.source else [])]
 
 
 def compare_graphs(

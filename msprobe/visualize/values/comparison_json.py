@@ -29,7 +29,7 @@ from msprobe.compare.workers.fork_channel import Arrays
 from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.metrics.tensor import UNSUPPORTED
+from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Level, Measured, RowKind
 from msprobe.visualize.values.row_verdicts import verdict_text
 from msprobe.visualize.values.value_json import STATISTIC_FIELDS, quoted

@@ -23,9 +23,9 @@ import numpy as np
 from msprobe.compare.inputs.mode import Mode, mode_of
 from msprobe.compare.workers.fork_channel import Arrays, Channel, LostError, UndividedError, worker_pool
 from msprobe.core.errors import MsprobeException
-from msprobe.core.host import can_fork
+from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder
 from msprobe.numerics.verdict import Ints

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from msprobe.adapters.pytorch.tensors.partial_writes import WRITERS
-from msprobe.adapters.pytorch.tensors.unwritten import MAKERS
+from msprobe.adapters.pytorch.tensors.unwritten import COPIERS, MAKERS
+from msprobe.core.capture.partial_writes import WRITERS
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
@@ -42,7 +42,7 @@ def changed(before: dict[str, Any]) -> set[str]:
 
 OF_MEMORY = {
     *(f"{owner.__name__}.{name}" for owner, names in MAKERS.items() for name in names),
-    *(f"Tensor.{name}" for name in WRITERS),
+    *(f"Tensor.{name}" for name in (*WRITERS, *COPIERS[torch.Tensor])),
 }
 """What tells at every level whether memory is written."""
 

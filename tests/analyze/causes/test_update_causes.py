@@ -13,7 +13,10 @@ pytest.importorskip("torch")
 import torch
 
 import msprobe
+from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.compare.records.source_lines import source_line
 from msprobe.pytorch import PrecisionDebugger
+from msprobe.report.summary_text import summary_text
 from tests.fresh_debugger import forget
 from tests.recordings import Recordings, copy_of
 
@@ -137,6 +140,7 @@ def test_gradients_that_accumulate_are_named(recordings: Recordings, level: str,
     target = recordings(changed, level, kind, "never", 0.01)
     found = finding(target, recordings(changed, level, kind, "before", 0.01))
     assert found.module == "optimizer" and "gradients accumulate in the target" in found.reason, found
+    assert "leaves no record" not in found.reason  # the cause says what makes the input differ
     assert found.step == (1 if level == "mix" else 2)
 
 
@@ -144,6 +148,38 @@ def test_gradients_cleared_before_the_step_are_named(recordings: Recordings) -> 
     target = recordings(changed, "mix", "AdamW", "between", 0.01)
     found = finding(target, recordings(changed, "mix", "AdamW", "before", 0.01))
     assert found.module == "optimizer" and "the optimizer of the target got no gradients" in found.reason, found
+
+
+def test_the_line_of_cleared_gradients_says_which_run_it_is_of(recordings: Recordings, tmp_path: Path) -> None:
+    """The calls of the optimizer are those of one run, the line that clears its gradients is that of the other."""
+    cleared = recordings(changed, "mix", "AdamW", "between", 0.01)
+    golden = recordings(changed, "mix", "AdamW", "before", 0.01)
+    for pair, side, other in (((cleared, golden), "target", "golden run"), ((golden, cleared), "golden run", "target")):
+        result = msprobe.compare(*pair, junit=tmp_path / "r.xml")
+        found: Any = result.summary.first_divergence
+        assert found.name.endswith(f"of the {other} alone")
+        lines = {call.run: call.source for call in found.calls}
+        assert lines[side].endswith("in record: optimizer.zero_grad()")
+        assert lines[other].endswith("in record: optimizer.step()")
+        analysis = diff_analyze(*pair, tmp_path / "o")
+        for text in (summary_text(result.summary), (tmp_path / "r.xml").read_text(), "\n".join(analysis.lines)):
+            sources = [line.strip() for line in text.splitlines() if "source" in line.partition(": ")[0]][:2]
+            assert [("zero_grad" in line, "golden" in line) for line in sources] == [
+                (side == "target", False),
+                (side == "golden run", True),
+            ], text
+        (call,) = analysis.document["rank_0"]
+        assert found.source in map(source_line, ([frame] for frame in call["stack_info"]))
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+def test_another_optimizer_is_named_beside_another_setting(recordings: Recordings, level: str) -> None:
+    """The classes have other defaults too (weight decay): the class says more than one of them."""
+    target = recordings(changed, level, "SGD", "before", 0.01)
+    found = finding(target, recordings(changed, level, "AdamW", "before", 0.01))
+    assert found.module == "optimizer" and found.reason.startswith(
+        "the optimizer is SGD in the target, AdamW in the golden run"
+    ), found
 
 
 def test_a_wrong_weight_in_a_later_step_is_no_learning_rate(recordings: Recordings, tmp_path: Path) -> None:
@@ -212,3 +248,39 @@ def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: 
     assert found.module == "optimizer" and found.step == 0
     assert "the setting betas of AdamW is [0.9, 0.99] in the target, [0.9, 0.95] in the golden run" in found.reason
     assert found.source.endswith("optimizer.step()")
+
+
+class Autocast(torch.nn.Module):
+    """A network whose last layer is inside the region of autocast, or behind it."""
+
+    def __init__(self, inside: bool, factor: float) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+        self.inside, self.factor = inside, factor
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            hidden = self.first(inputs) * self.factor
+            if self.inside:
+                return self.last(hidden.relu())
+        return self.last(hidden.float().relu())
+
+
+def autocast(folder: Path, inside: bool, factor: float) -> None:
+    forget()
+    torch.manual_seed(0)
+    model, inputs = Autocast(inside, factor), torch.randn(6, 8)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model):
+        model(inputs).float().square().mean().backward()
+    forget()
+
+
+def test_a_smaller_region_of_autocast_names_the_option_that_compares_it(recordings: Recordings) -> None:
+    golden, smaller = recordings(autocast, True, 1.0), recordings(autocast, False, 1.0)
+    found = finding(smaller, golden)
+    assert found.kind == "dtype" and "another region of autocast), --ignore-dtype compares" in found.reason
+    assert "leaves no record" not in found.reason
+    assert msprobe.compare(smaller, golden, ignore_dtype=True).verdict == "same"
+    wrong = msprobe.compare(recordings(autocast, False, 1.3), golden, ignore_dtype=True)
+    assert wrong.verdict == "diverged"

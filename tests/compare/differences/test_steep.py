@@ -55,3 +55,17 @@ def test_a_mask_that_hides_the_size_of_the_scores(tmp_path: Path) -> None:
         tmp_path / "wrong", torch.where(_MASKED < -1e4, _MASKED, _MASKED * 1.1), lambda x: torch.softmax(x, -1)
     )
     assert msprobe.compare(wrong, golden).verdict == "diverged"
+
+
+def _update(gradient: Tensor) -> Tensor:
+    average = gradient * 0.1
+    return torch.linspace(-0.2, 0.2, 64).addcdiv_(average, gradient.abs() + 1e-8, value=-0.01)
+
+
+def test_the_quotient_of_a_gradient_of_rounding_is_rounding(tmp_path: Path) -> None:
+    gradient = torch.cat([torch.linspace(-1.0, 1.0, 32), torch.linspace(-3e-9, 3e-9, 32)])
+    other = torch.cat([torch.linspace(-1.0, 1.0, 32), torch.linspace(4e-9, -2e-9, 32)])
+    golden = _dump(tmp_path / "golden", gradient, _update)
+    assert msprobe.compare(_dump(tmp_path / "rounded", other, _update), golden).verdict == "same"
+    wrong = _dump(tmp_path / "wrong", gradient.roll(16), _update)
+    assert msprobe.compare(wrong, golden).verdict == "diverged"

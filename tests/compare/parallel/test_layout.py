@@ -76,6 +76,17 @@ def test_incomplete_replicas_are_refused_in_one_line(places: list[Place], layout
     assert "\n" not in text
 
 
+def test_whole_replicas_stay_where_others_lack_a_rank() -> None:
+    """With tp=2 and rank 2 missing, ranks 0 and 1 are one model, and 4 and 5 another one."""
+    lost: list[str] = []
+    found = replicas([*_ranks(2), *_ranks(6)[3:]], Layout(2), "target", lost)
+    members = [[place.number for place in one.members[0]] for one in found if isinstance(one, Replica)]
+    assert members == [[0, 1], [4, 5]]
+    assert [place.number for place in found] == [0, 2]
+    (line,) = lost
+    assert "tp=2,pp=1 is 2 ranks: no records of rank 2; the replicas that are whole are compared" in line
+
+
 def test_ranks_that_share_parameters_are_data_parallel_ones() -> None:
     assert parse_layout("zero=4") == Layout(dp=4, zero=4)
     assert parse_layout("dp=4,zero=2") == Layout(dp=4, zero=2)

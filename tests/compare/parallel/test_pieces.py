@@ -90,3 +90,9 @@ def test_a_placed_tensor_has_the_elements_of_its_shard() -> None:
     raw = record(drawn(0, 4, 4)) | {"placements": ["Replicate", {"Shard": {"dim": 0}}], "device_mesh": [[0, 1], [2, 3]]}
     made = piece_of(raw)
     assert shards(raw) == 2 and made is not None and made.numel == 8 and made.projection is None
+
+
+def test_a_cut_of_a_cut_is_counted() -> None:
+    placed = {"device_mesh": [[0, 1], [2, 3]], "placements": [{"StridedShard": {"dim": 0}}, {"Shard": {"dim": 0}}]}
+    assert shards(placed) == 4
+    assert shards(placed | {"placements": [{"Replicate": {}}, {"Shard": {"dim": 0}}]}) == 2

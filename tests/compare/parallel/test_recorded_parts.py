@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import msprobe
-from msprobe.compare.parallel.recorded_parts import Part, common_part, declared_parts
+from msprobe.compare.parallel.recorded_parts import Part, common_part, declared_parts, recorded_as
 from tests.ranks import run_ranks
 from tests.recordings import Recordings
 
@@ -90,3 +90,12 @@ def test_pieces_of_other_groups_are_no_pieces_of_one_tensor() -> None:
     assert common_part([one, other]) is None
     assert common_part([one, one, one]) is None
     assert common_part([one, {}]) is None
+
+
+def test_copies_and_summands_are_what_all_placements_of_one_mesh_say() -> None:
+    copy, other = {"device_mesh": [0, 1], "placements": [{"Replicate": {}}]}, {"device_mesh": [2, 3]}
+    summand, cut = copy | {"placements": [{"Partial": {}}]}, copy | {"placements": [{"Shard": {"dim": 0}}]}
+    assert recorded_as([copy, copy]) == "Replicate"
+    assert recorded_as([summand, summand]) == "Partial"
+    assert recorded_as([copy, copy | other]) is None, "ranks of two meshes are replicas of each other or not"
+    assert recorded_as([copy, cut]) is recorded_as([copy, summand]) is recorded_as([{}, {}]) is None

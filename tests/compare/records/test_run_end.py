@@ -64,6 +64,20 @@ def test_a_program_that_exits_early_says_after_which_call(tmp_path: Path) -> Non
     assert "the target ended early (its program exited) after Torch.op1.0.forward (/src/net.py:1" in text
 
 
+@pytest.mark.parametrize(("end", "said"), [("exception", False), ("exit", False), ("stop", True)])
+def test_what_a_run_had_no_time_for_is_not_said(end: str, said: bool, tmp_path: Path) -> None:
+    """A run that ends in its forward pass calls neither ``backward`` nor ``step``."""
+    short, whole = run(tmp_path / "t", NAMES[:2], {"by": end}), run(tmp_path / "g", NAMES, {"by": "stop"})
+    document = json.loads((whole / "dump.json").read_text())
+    frame = "File /src/net.py, line 9, in main, \n loss.backward()"
+    step = {"optimizer": 0, "class": "SGD", "groups": [{"lr": 0.1, "parameters": ["weight"]}]}
+    document |= {"gradient_calls": [{"call": "backward", "stack": [frame]}], "optimizers": [step]}
+    (whole / "dump.json").write_text(json.dumps(document))
+    for pair in ((short, whole), (whole, short)):
+        reason = msprobe.compare(*pair).summary.reason
+        assert ("`backward` is called in the" in reason, "1 step of SGD is made in the" in reason) == (said, said)
+
+
 @pytest.mark.parametrize("ends", [("exit", "exit"), ("stop", "stop"), ("step", "exit"), (None, None)])
 def test_an_orderly_end_excuses_nothing(ends: tuple[str | None, str | None], tmp_path: Path) -> None:
     """A script without ``stop`` ends by its exit in both runs; what the target lacks there is not judged, or lost."""

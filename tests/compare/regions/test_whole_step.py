@@ -70,6 +70,20 @@ def masked(model: Any, x: Any, labels: Any) -> None:
     ((F.cross_entropy(model(x), labels, reduction="none") * KEPT).sum() / KEPT.sum()).backward()
 
 
+def of_rows(model: Any, x: Any, labels: Any, kept: Any = KEPT) -> None:
+    terms = (model(x) - labels[:, None]).square()
+    ((terms.mean(dim=-1) * kept).sum() / kept.sum()).backward()
+
+
+def of_chosen_rows(model: Any, x: Any, labels: Any) -> None:
+    terms = (model(x) - labels[:, None]).square()
+    terms[KEPT].mean().backward()
+
+
+def of_other_rows(model: Any, x: Any, labels: Any) -> None:
+    of_rows(model, x, labels, torch.tensor([True, False, False, True]))
+
+
 def fewer(model: Any, x: Any, labels: Any) -> None:
     chosen(model, x, labels, torch.tensor([True, False, False, True]))
 
@@ -125,7 +139,7 @@ RUNS: dict[str, tuple[Callable[[], Any], Learn]] = {
         f.__name__: (Model, f)
         for f in (chosen, ignored, masked, fewer, each, together, stacked, stacked_wrong, unevenly)
     },
-    **{f.__name__: (Model, f) for f in (summed, one_by_one, one_by_one_wrong)},
+    **{f.__name__: (Model, f) for f in (summed, one_by_one, one_by_one_wrong, of_rows, of_chosen_rows, of_other_rows)},
     "inside": (lambda: Looping(ahead=False), plain),
     "ahead": (lambda: Looping(ahead=True), plain),
     "ahead_wrong": (lambda: Looping(ahead=True, factor=1.01), plain),
@@ -133,6 +147,7 @@ RUNS: dict[str, tuple[Callable[[], Any], Learn]] = {
 SAME = [
     ("chosen", "ignored"),
     ("chosen", "masked"),
+    ("of_chosen_rows", "of_rows"),
     ("together", "each"),
     ("stacked", "each"),
     ("stacked", "together"),
@@ -142,6 +157,7 @@ SAME = [
 WRONG = [
     ("fewer", "ignored"),
     ("fewer", "masked"),
+    ("of_chosen_rows", "of_other_rows"),
     ("together", "unevenly"),
     ("stacked_wrong", "each"),
     ("stacked_wrong", "together"),

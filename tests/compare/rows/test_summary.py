@@ -56,8 +56,11 @@ def test_the_line_of_the_golden_run_is_shown_where_it_differs() -> None:
     assert "  source: /a.py:3 in f: x()\n  golden source: /b.py:4 in f: x()\n" in text
     same = replace(both, golden_source=both.source)
     assert "golden source" not in summary_text(replace(FULL, first_divergence=same))
-    lone = replace(both, target=None)
+    lone = replace(both, target=None, golden_source=both.source, source_of_golden=True)
     assert "  source: /a.py:3 in f: x() (golden run)\n" in summary_text(replace(FULL, first_divergence=lone))
+    other = replace(both, target=None)  # a cause that stands in the target
+    lines = "  source: /a.py:3 in f: x() (target)\n  golden source: /b.py:4 in f: x()\n"
+    assert lines in summary_text(replace(FULL, first_divergence=other))
 
 
 def test_warnings_are_rows_that_follow() -> None:

@@ -116,7 +116,7 @@ def test_the_packaged_default_fits_schema_and_model() -> None:
         {**COMMON, "statistics": {"data_mode": ["foward"]}},
         {**COMMON, "statistics": {"summary_mode": []}},
         {**COMMON, "task": "tensor", "tensor": {"diff_nums": 0}},
-        {**COMMON, "load": {"path": "p"}},
+        {**COMMON, "load": {"modules": ["Module.a.A.forward.0"]}},
     ],
 )
 def test_schema_and_model_refuse_the_same(wrong: dict[str, Any]) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS, root_of
-from msprobe.core.store.safe_files import disk_remedy, is_device, make_folder_below, remove_symlink, write_atomic
+from msprobe.core.store.safe_files import (
+    disk_remedy,
+    is_device,
+    make_folder,
+    make_folder_below,
+    remove_symlink,
+    write_atomic,
+)
 from msprobe.core.store.sink import DirectorySink
 
 HEADER = {"task": "tensor", "level": "L1", "framework": "fake", "dump_data_dir": None}
@@ -158,3 +165,16 @@ def test_a_link_in_shared_memory_is_no_device() -> None:
 )
 def test_the_remedy_fits_the_error(number: int, remedy: str) -> None:
     assert disk_remedy(OSError(number, "as the system says")) == remedy
+
+
+def test_where_nothing_can_be_made_nothing_was_removed(tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    with pytest.raises(OSError) as missing:
+        (removed / "step0").mkdir()
+    assert "removed" in disk_remedy(missing.value)
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("there is no /proc")
+    with pytest.raises(OSError) as refused:
+        make_folder(Path("/proc/dump"))
+    expected = "The file system lets nobody make anything there: choose another dump_path"
+    assert (refused.value.errno, disk_remedy(refused.value)) == (errno.ENOENT, expected)

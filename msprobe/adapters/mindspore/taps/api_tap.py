@@ -22,22 +22,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import mindspore
-from mindspore import mint, nn, ops
+from mindspore import nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
+from msprobe.adapters.mindspore.taps.memory_tap import OWNERS, MindSporeMemoryTap
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import observe_with_output, wrap
-
-OWNERS: Mapping[str, Any] = {
-    "Functional": ops,
-    "Mint": mint,
-    "MintFunctional": mint.nn.functional,
-    "Tensor": mindspore.Tensor,
-}
 
 _CONSTANT = "constexpr_prim"  # Python functions that the compiler is to run itself
 _FRAMEWORK, _LAYERS = "mindspore.", "mindspore.nn."
@@ -49,33 +42,39 @@ class MindSporeApiTap(WrappedApis):
     Args:
         tables: API names by prefix.
         passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
-        current: holds the observer of the present step.
-        thread: the state of the present thread.
+        watch: what holds the observer of the present step, and the state of the present thread.
         cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
             primitives are below the functions that are recorded.
         listed: the APIs that the configuration adds.
+        memory: observes the functions that make and write memory; None where nothing is to know it.
     """
 
     def __init__(
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
         passes_risk: Callable[[str], bool],
-        current: CurrentObserver,
-        thread: ThreadState,
+        watch: tuple[CurrentObserver, ThreadState],
         cells: Callable[[], Iterable[Any]] | None,
         listed: ListedApis | None = None,
+        memory: MindSporeMemoryTap | None = None,
     ) -> None:
-        super().__init__(passes_risk, current, thread, listed)
-        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, current, thread)
-        self._jit = JitTap(self._patches, self.site, current, thread)
+        super().__init__(passes_risk, *watch, listed)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, *watch)
+        self._jit = JitTap(self._patches, self.site, *watch)
+        self._memory = memory
         for table in tables:
             self._plan_table(table, OWNERS)
+            if memory is not None:
+                memory.plan(self._patches, table)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         primitives = contextlib.nullcontext() if self._primitives is None else self._primitives.attach()
         with super().attach(), primitives, self._jit.attach():
             yield
+
+    def _inside_call(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        return original if self._memory is None else self._memory.inside(site, original)
 
 
 class PrimitiveTap:

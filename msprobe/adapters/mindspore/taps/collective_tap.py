@@ -13,13 +13,15 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mindspore import communication, mint
+from mindspore import Tensor, communication, mint
 from mindspore.communication import GlobalComm
 
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, Ranks, argument_named
+from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
 
 _COMM = "mindspore.communication.comm_func"
@@ -43,9 +45,17 @@ class MindSporeCollectiveTap:
 
     Args:
         names: functions to record, by prefix; none at a level that records no APIs.
+        unwritten: forgets the memory that a function of ``mint.distributed`` is given.
     """
 
-    def __init__(self, names: Mapping[str, Sequence[str]], current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, Sequence[str]],
+        current: CurrentObserver,
+        thread: ThreadState,
+        unwritten: UnwrittenMemory | None = None,
+    ) -> None:
+        self._unwritten = unwritten
         self._current = current
         self._thread = thread
         self._patches = Patches()
@@ -95,7 +105,11 @@ class MindSporeCollectiveTap:
 
     def _end_in_place(self, record: Any, arguments: Arguments, result: Any) -> None:
         positional, keywords = arguments
-        self._end(record, (*positional, *keywords.values()), result)
+        values = (*positional, *keywords.values())
+        if self._unwritten is not None and self._unwritten.known:
+            operations = (vars(value).get("tensor") for value in _parts(values[:1]) if hasattr(value, "__dict__"))
+            self._unwritten.forget(tensors_in((values, tuple(operations)), Tensor))
+        self._end(record, values, result)
 
     def _end_returning(self, record: Any, arguments: Arguments, result: Any) -> None:
         values = tuple(part for part in _parts(result) if part is not None and not _is_handle(part))

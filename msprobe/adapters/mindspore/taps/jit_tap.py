@@ -38,8 +38,7 @@ class JitTap:
         self._patches = Patches()
         if EXECUTOR is not None:
             self._patches.plan(EXECUTOR, "__call__", self._observed(EXECUTOR.__call__))
-        if CELLS is not None:
-            self._patches.plan(CELLS, "compile", self._without_patches(CELLS.compile))
+        _suspend_while_cells_compile(self._patches, others)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -58,15 +57,30 @@ class JitTap:
         return call
 
     def _unwrapped(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
-        return functools.partial(self._without_patches(original), executor)
+        return functools.partial(_suspending(original, self._others), executor)
 
-    def _without_patches(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with self._others.suspended():
-                return original(*args, **kwargs)
 
-        return run
+def suspend_while_compiled(patches: Patches, others: Patches) -> None:
+    """Add to ``patches`` what suspends ``others`` while a jit function runs, where nothing of it is recorded."""
+    if EXECUTOR is not None:
+        patches.plan(EXECUTOR, "__call__", _suspending(EXECUTOR.__call__, others))
+    _suspend_while_cells_compile(patches, others)
+
+
+def _suspend_while_cells_compile(patches: Patches, others: Patches) -> None:
+    if CELLS is not None:
+        patches.plan(CELLS, "compile", _suspending(CELLS.compile, others))
+
+
+def _suspending(original: Callable[..., Any], others: Patches) -> Callable[..., Any]:
+    """Return ``original`` so that ``others`` are suspended while it runs."""
+
+    @functools.wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with others.suspended():
+            return original(*args, **kwargs)
+
+    return run
 
 
 EXECUTOR = jit_executor()

@@ -18,8 +18,10 @@ import numpy as np
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.tensors.bfloat16 import bits_of, from_bits, widened
 from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
+from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
 from msprobe.adapters.mindspore.versions import address_of_tensors, native_tensor
+from msprobe.core.store.record_walk import UNINITIALISED
 from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
@@ -47,12 +49,17 @@ class MindSporeTensorOps:
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with numpy alone.
+        unwritten: knows the memory that nobody has written, whose content is no value.
     """
 
     suffix = ".npy"
     arrivals = None
 
-    def __init__(self, precision: str = "low", native: bool = True) -> None:
+    def __init__(
+        self, precision: str = "low", native: bool = True, unwritten: MindSporeUnwrittenMemory | None = None
+    ) -> None:
+        self._unwritten = unwritten or MindSporeUnwrittenMemory()
+        self._known = self._unwritten.known  # asked of every tensor: while it is empty, that is all
         self._high = precision == "high"
         self._summary = measuring.summary if measuring is not None and native else None
         self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
@@ -60,6 +67,8 @@ class MindSporeTensorOps:
         self._readable: dict[type, bool] = {}  # filled at run time: MindSpore creates the type of parameters then
 
     def describe(self, tensor: Any, statistics: bool, projection: bool = False) -> dict[str, Any]:
+        if self._known and self._unwritten.holds(tensor):
+            return self._without_values(tensor, statistics)
         readable = self._readable.get(type(tensor))
         if readable is None:
             readable = self._check_readable(type(tensor))
@@ -87,6 +96,8 @@ class MindSporeTensorOps:
             self._device.settle()
 
     def project(self, tensor: Any, node: dict[str, Any]) -> None:
+        if self._unwritten.holds(tensor):
+            return
         node[KEY] = None
         array, dtype = host(tensor), find_dtype(str(tensor.dtype))
         if array is None or array.size == 0 or dtype is None or dtype.itemsize != array.dtype.itemsize:
@@ -95,7 +106,7 @@ class MindSporeTensorOps:
         node[KEY] = projection_of(decode(bits, dtype))
 
     def checksum(self, tensor: Any, kind: str) -> str | None:
-        array = host(tensor)
+        array = self._host(tensor)
         if array is None:
             return None
         if array.size == 0:
@@ -104,7 +115,7 @@ class MindSporeTensorOps:
         return crc32(data) if kind == "crc32" else xor(data)
 
     def snapshot(self, tensor: Any) -> tuple[Callable[[], Any], int] | None:
-        array = host(tensor)
+        array = self._host(tensor)
         if array is None:
             return None
         if isinstance(tensor, GraphValue):
@@ -114,7 +125,7 @@ class MindSporeTensorOps:
         return (lambda: copy), array.nbytes
 
     def save(self, tensor: Any, path: str | Path) -> bool:
-        array = host(tensor)
+        array = self._host(tensor)
         if array is None:
             return False
         array, dtype = _of_numpy(array, tensor), find_dtype(str(tensor.dtype))
@@ -127,6 +138,18 @@ class MindSporeTensorOps:
         with replacement(path) as temporary, open(temporary, "wb") as file:
             np.save(file, array, allow_pickle=False)
         return True
+
+    def _host(self, tensor: Any) -> Any:
+        """Return the values as ``host`` does; None also where nobody has written them."""
+        return None if self._unwritten.holds(tensor) else host(tensor)
+
+    def _without_values(self, tensor: Any, statistics: bool) -> dict[str, Any]:
+        """Return the record of a tensor that nobody has written."""
+        node: dict[str, Any] = {"type": _TYPE, "dtype": dtype_name(tensor.dtype), "shape": tuple(tensor.shape)}
+        if statistics:
+            set_statistics(node, NO_STATS)
+        node[UNINITIALISED] = True
+        return node
 
     def _by_device(self, device: DeferredStatistics, tensor: Any, dtype: DType | None, node: dict[str, Any]) -> bool:
         """Return whether the device measures the tensor; it does not when it lacks an operator."""

@@ -44,7 +44,7 @@ class MSAdapterApiTap(MindSporeApiTap):
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__([], passes_risk, current, thread, None, listed)
+        super().__init__([], passes_risk, (current, thread), None, listed)
         self._torch = torch
         self._table = table
         self._planned: set[tuple[str, str]] = set()

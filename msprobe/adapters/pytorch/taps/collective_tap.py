@@ -24,7 +24,6 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
 from msprobe.adapters.pytorch.taps.functional_collectives import FunctionalCollectives
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
-from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
 from msprobe.core.capture.collectives import (
     CollectiveCalls,
     PendingCall,
@@ -38,6 +37,7 @@ from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
 
 POINT_TO_POINT = ("isend", "irecv")

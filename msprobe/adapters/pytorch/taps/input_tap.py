@@ -1,13 +1,15 @@
 """Recorded inputs in place of live ones, by one more replacement of ``nn.Module.__call__`` around the recording one.
 
 A recorded tensor gets the device of the live one and its ``requires_grad``, but not its history: the backward pass ends
-at it.
+at it. Where every module is fed, the gradient goes on to the live tensor, so that all gradients are computed, and the
+recorded tensor knows how far the live one was from it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.tensors.checkpoint_reader import load_failure_reason
+from msprobe.adapters.pytorch.tensors.declared_shards import note_fed
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches
@@ -31,7 +34,7 @@ class TorchInputTap:
     def __init__(self, modules: TorchModuleTap, thread: ThreadState) -> None:
         self._modules = modules
         self._thread = thread
-        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _load_like, load_failure_reason)
+        self._inputs = FedInputs(_is_whole, ".pt", _load, _adopt, load_failure_reason)
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
@@ -58,8 +61,51 @@ class TorchInputTap:
         return call
 
 
-def _load_like(path: Path, live: torch.Tensor) -> torch.Tensor:
+def _is_whole(kind: type) -> bool:
+    """Return whether tensors of a type are whole: of a DTensor, which lies on several ranks, nothing is replaced."""
+    return issubclass(kind, torch.Tensor) and kind.__name__ != "DTensor"
+
+
+def _load(path: Path, live: torch.Tensor) -> torch.Tensor:
     tensor = torch.load(path, map_location=live.device, weights_only=True)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError("it holds no tensor")
-    return tensor.detach().requires_grad_(live.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
+    return tensor.detach()
+
+
+def _adopt(tensor: torch.Tensor, live: torch.Tensor, through: bool) -> torch.Tensor:
+    differentiable = live.requires_grad and (tensor.is_floating_point() or tensor.is_complex())
+    if not through:
+        return tensor.requires_grad_(differentiable)
+    distance = _distance(tensor, live)
+    if differentiable and tensor.shape == live.shape:
+        fed: torch.Tensor = _InPlaceOf.apply(live, tensor)
+    else:
+        fed = tensor.contiguous().requires_grad_(differentiable)
+    note_fed(fed, distance)
+    return fed
+
+
+class _InPlaceOf(torch.autograd.Function):
+    """The recorded tensor, whose gradient is that of the live one."""
+
+    @staticmethod
+    def forward(ctx: Any, live: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
+        return recorded.clone(memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
+def _distance(recorded: torch.Tensor, live: torch.Tensor) -> float:
+    """Return the largest difference of the live tensor, in units of the largest recorded element."""
+    if recorded.shape != live.shape:
+        return math.inf
+    if not recorded.numel():
+        return 0.0
+    with torch.no_grad():
+        one, other = (each.abs() if each.is_complex() else each for each in (recorded, live))
+        one, other = one.double(), other.double()
+        apart = torch.where(one == other, 0.0, (one - other).abs()).nan_to_num(nan=math.inf).max().item()
+    return float(apart) / (float(one.abs().nan_to_num(posinf=0.0).max().item()) or 1.0)

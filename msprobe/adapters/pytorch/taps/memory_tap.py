@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,11 +13,12 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
 from msprobe.adapters.pytorch.taps.distribution import below_distribution
-from msprobe.adapters.pytorch.tensors.partial_writes import WRITERS
-from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import COPIERS, GROWING, MAKERS
 from msprobe.core.capture.observer import CallSite
+from msprobe.core.capture.partial_writes import WRITERS
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
+from msprobe.core.capture.unwritten import UnwrittenMemory, observe_copier, observe_maker, observe_writer
 from msprobe.core.capture.wrap import copy_signature, mark_calling
 
 
@@ -40,6 +42,9 @@ class TorchMemoryTap:
             for name in names:
                 if hasattr(owner, name):
                     plan_wrapper(self._patches, owner, name, self._observed)
+        for owner, names in COPIERS.items():
+            for name in names:
+                plan_wrapper(self._patches, owner, name, self._copying)
         for name in sorted(WRITERS.keys() - set(recorded)):
             plan_wrapper(self._patches, torch.Tensor, name, functools.partial(self._writing, name))
 
@@ -52,27 +57,41 @@ class TorchMemoryTap:
         """Do nothing: these calls have no numbers."""
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        thread, unwritten = self._thread, self._unwritten
         copies = _copies if original.__name__ == "new" else _never_copies
 
-        def made(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            if not is_traced() and not thread.busy and not below_distribution() and not copies(args):
-                with Quiet(thread), torch._C.DisableTorchFunction():
-                    unwritten.add(result)
-            return result
+        def counts(args: tuple[Any, ...]) -> bool:
+            return not below_distribution() and not copies(args)
 
-        copy_signature(made, original)
-        return made
+        return self._noticing(original, observe_maker(original, self._unwritten, counts, unseen(self._thread)))
 
     def _writing(self, api: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        thread, written = self._thread, _writing(original, api, self._unwritten, self._thread)
+        return self._noticing(original, observe_writer(original, api, self._unwritten, unseen(self._thread)))
 
-        def writes(*args: Any, **kwargs: Any) -> Any:
-            return (original if is_traced() or thread.busy else written)(*args, **kwargs)
+    def _copying(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        return self._noticing(
+            original, observe_copier(original, self._unwritten, unseen(self._thread), self._thread.quiet)
+        )
 
-        copy_signature(writes, original)
-        return writes
+    def _noticing(self, original: Callable[..., Any], observed: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that runs ``observed`` where the program itself calls ``original``."""
+        thread = self._thread
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (original if is_traced() or thread.busy else observed)(*args, **kwargs)
+
+        copy_signature(call, original)
+        return call
+
+
+def unseen(thread: ThreadState) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what makes the surroundings in which the tool looks at memory: nothing of the user sees its calls."""
+
+    @contextlib.contextmanager
+    def surroundings() -> Iterator[None]:
+        with Quiet(thread), torch._C.DisableTorchFunction():
+            yield
+
+    return surroundings
 
 
 def _copies(args: tuple[Any, ...]) -> bool:
@@ -99,7 +118,7 @@ def inside_calls(
         if site.api in GROWING:
             original = _growing(original, unwritten)
         elif site.api in WRITERS:
-            original = _writing(original, site.api, unwritten, thread)
+            original = observe_writer(original, site.api, unwritten, unseen(thread))
         return mark_calling(original, thread, is_traced) if operators else original
 
     return inside
@@ -117,23 +136,3 @@ def _growing(original: Callable[..., Any], unwritten: UnwrittenMemory) -> Callab
         return result
 
     return grown
-
-
-def _writing(
-    original: Callable[..., Any], api: str, unwritten: UnwrittenMemory, thread: ThreadState
-) -> Callable[..., Any]:
-    """Return ``original``, which writes its first argument, so that ``unwritten`` knows what it has written."""
-
-    @functools.wraps(original)
-    def written(*args: Any, **kwargs: Any) -> Any:
-        if not args or not unwritten.knows_any:
-            return original(*args, **kwargs)
-        with Quiet(thread), torch._C.DisableTorchFunction():
-            noted = unwritten.is_partial_write(api, args[0])
-        result = original(*args, **kwargs)
-        if noted:
-            with Quiet(thread), torch._C.DisableTorchFunction():
-                unwritten.note_write(api, args, kwargs)
-        return result
-
-    return written

@@ -16,11 +16,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
-from msprobe.adapters.pytorch.tensors.partial_writes import WRITERS
-from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
+from msprobe.core.capture.partial_writes import WRITERS
 from msprobe.core.capture.thread_state import CALLING, ThreadState
+from msprobe.core.capture.unwritten import UnwrittenMemory
 
 _MAKERS = frozenset(name for names in MAKERS.values() for name in names)
 PREFIX = "Aten"
@@ -69,14 +70,14 @@ class TorchOperatorTap:
             if token is None:
                 return operator(*args, **kwargs)
             grows = site.api in GROWING and not self._unwritten.is_written(args[0])
-            partly = site.api in WRITERS and self._unwritten.is_partial_write(site.api, args[0])
+            memory = self._unwritten.begin_write(site.api, args[0]) if site.api in WRITERS else None
             try:
                 result = operator(*args, **kwargs)
             except BaseException as error:
                 observer.fail(token, error)
                 raise
-            if partly:
-                self._unwritten.note_write(site.api, args, kwargs)
+            if memory is not None:
+                self._unwritten.end_write(memory, site.api, args, kwargs)
             else:
                 self._note(operator, grows or site.api in _MAKERS, (args, kwargs), result)
             observer.end(token, result)

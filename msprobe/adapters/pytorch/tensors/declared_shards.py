@@ -1,7 +1,8 @@
 """Which part of a tensor of the whole model a rank holds, said by the program (``msprobe.pytorch.parallel.shard``).
 
 What was said is an attribute of the tensor: it goes with a parameter for as long as that lives, and with an activation
-to every record of this very tensor. The records have it under the key ``shard``.
+to every record of this very tensor. The records have it under the key ``shard``. In the same way a tensor that a module
+was fed knows how far the live one was from it (key ``fed``).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from torch import nn
 
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import MsprobeException, argument_text
-from msprobe.core.store.record_walk import SHARD
+from msprobe.core.store.record_walk import FED, SHARD
 
 ATTRIBUTE = "_msprobe_shard"
+_FED_ATTRIBUTE = "_msprobe_fed"
 USED: list[bool] = []
-"""Not empty once a part was declared: until then recording does not look for the attribute."""
+"""Not empty once something was declared: until then recording does not look for the attributes."""
 V = TypeVar("V", torch.Tensor, nn.Module)
 
 
@@ -55,11 +57,20 @@ def shard(value: V, dim: int | None, group: Any = None) -> V:
 
 
 def declared(tensor: Any, node: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of a tensor, with the parts that were declared for it."""
-    parts = getattr(tensor, ATTRIBUTE, None)
+    """Return the record of a tensor, with what was declared of it."""
+    parts, fed = getattr(tensor, ATTRIBUTE, None), getattr(tensor, _FED_ATTRIBUTE, None)
     if parts is not None:
         node[SHARD] = parts
+    if fed is not None:
+        node[FED] = fed
     return node
+
+
+def note_fed(tensor: torch.Tensor, distance: float) -> None:
+    """Note of a tensor that a module is fed how far the live one was from it."""
+    setattr(tensor, _FED_ATTRIBUTE, distance)
+    if not USED:
+        USED.append(True)
 
 
 def _declare(tensor: Any, dim: int | None, ranks: list[int]) -> None:

@@ -34,7 +34,7 @@ from msprobe.adapters.pytorch.tensors.memory import (
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Projector, host_statistics
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
-from msprobe.adapters.pytorch.tensors.unwritten import NotRead, UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory
 from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
@@ -92,11 +92,11 @@ class TorchTensorOps:
         self,
         precision: str = "low",
         native: bool = True,
-        unwritten: UnwrittenMemory | None = None,
+        unwritten: TorchUnwrittenMemory | None = None,
         arrivals: TensorsInFlight | None = None,
     ) -> None:
         self.arrivals = arrivals
-        self._unwritten = unwritten or UnwrittenMemory()
+        self._unwritten = unwritten or TorchUnwrittenMemory()
         self._high = precision == "high"
         self._kernel = fused if native else None
         self._dlpack = DlpackDescriber.with_kernel(self._high) if native else None

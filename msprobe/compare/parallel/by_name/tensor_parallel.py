@@ -14,70 +14,39 @@ A tensor that is whole on every rank and yet differs is a partial sum: what the 
 without one it stays unchecked. A parameter of this kind is a copy that has drifted; the one that is farthest from the
 other side is compared.
 
-Parts of this file: axes; ``ShardMerge``, which merges one group, and ``_EntryMerge``, which merges one
-entry; what collectives made of partial sums; ``joined_record``, the statistics of a whole from those of its parts.
+``ShardMerge`` merges one group, and ``_EntryMerge`` one entry; ``completed_sums`` has what collectives made of partial
+sums, and ``joined_record`` the statistics of a whole from those of its parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msprobe.compare.parallel.by_name.completed_sums import (
+    COLLECTIVE,
+    COLUMN,
+    ROW,
+    Completed,
+    close_records,
+    completed_sums,
+    function_of,
+    reductions_by_layer,
+    values_of,
+)
+from msprobe.compare.parallel.by_name.joined_record import axis_that_adds_up, joined_record, local_sizes, rank_free
 from msprobe.compare.parallel.recorded_parts import Placement, common_part, recorded_placement
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import NO_WHOLE, UNORDERED, as_float, bounded, is_shape
+from msprobe.compare.records.leaves import NO_WHOLE, as_float, is_shape
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import SHARD, is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
-from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES, STATISTICS, Merge
-from msprobe.numerics.merged_statistics import Shard, merged_statistics
+from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES
 
-_Shape = Sequence[int]
-
-
-def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:
-    """Return the numbers of elements on each rank of a tensor of this whole shape.
-
-    The pieces along ``axis`` have equal lengths; the last ones may be shorter or empty.
-    """
-    length = shape[axis]
-    piece = -(-length // parts)
-    rest = math.prod(_without_axis(shape, axis % len(shape)))
-    return [max(0, min(piece, length - piece * part)) * rest for part in range(parts)]
-
-
-def axis_that_adds_up(shapes: Sequence[_Shape], others: Sequence[_Shape]) -> int | None:
-    """Return the axis along which the shapes of the ranks add up to that of the other side; None without such an axis.
-
-    ``others`` are the shapes of the ranks of the other side: one that is whole, or several whose sum is wanted.
-    """
-    if not others or len(shapes) < 2 or any(len(shape) != len(others[0]) for shape in (*shapes, *others)):
-        return None
-    for axis in range(len(others[0])):
-        rest = _without_axis(others[0], axis)
-        if any(_without_axis(shape, axis) != rest for shape in (*shapes, *others)):
-            continue
-        total = sum(shape[axis] for shape in shapes)
-        if total in (others[0][axis], sum(shape[axis] for shape in others)) and total != shapes[0][axis]:
-            return axis
-    return None
-
-
-def _without_axis(shape: _Shape, axis: int) -> list[int]:
-    return [size for index, size in enumerate(shape) if index != axis]
-
-
-_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh", SHARD)
-_COLLECTIVE = "Distributed."
-_CLOSE, _NO_ORDER = 1e-6, {ORDERED: None, UNORDERED: True}
-_COLUMN, _ROW = "ColumnParallel", "RowParallel"
 _PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
-_REDUCTIONS = frozenset({"all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor"})
 _Raw = dict[str, Any]
 _Path = tuple[Any, ...]
-_Values = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +74,6 @@ class JoinedTensor:
     collective: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Completed:
-    """What a collective made of the values that went into it."""
-
-    collective: str
-    raw: _Raw
-
-    def in_place_of(self, part: _Raw) -> _Raw:
-        """Return the record of the whole, with the flag of a part: a collective works without gradients."""
-        return {**self.raw, **{key: part[key] for key in ("requires_grad",) if key in part}}
-
-
 def merge_shards(ranks: Sequence[Dump], other: Sequence[Dump]) -> MergedRanks:
     """Merge the ranks of one tensor-parallel group. ``other`` are the ranks of the other side, whole or sharded."""
     parents = {name: parent_of(ranks[0].construct, name) or "" for name in ranks[0].data}
@@ -136,8 +93,8 @@ class ShardMerge:
         ``parents`` gives the parent of each entry of the first rank.
         """
         self._ranks, self._other, self._parents = ranks, other, parents
-        self._completed = _completed(ranks)
-        self._reduced_in = _reductions_by_layer(ranks, parents)
+        self._completed = completed_sums(ranks)
+        self._reduced_in = reductions_by_layer(ranks, parents)
         self._partial: list[str] = []
         self._drifted: list[str] = []
         self._apart: list[str] = []
@@ -166,7 +123,7 @@ class ShardMerge:
         if any(body is None for body in bodies):
             self._absent.append(name)
             return bodies[0]
-        if name.startswith(_COLLECTIVE):  # what one rank sent and received is no part of the model
+        if name.startswith(COLLECTIVE):  # what one rank sent and received is no part of the model
             return _EntryMerge(self, name, ()).node(bodies[:1], ())
         return _EntryMerge(self, name, [side.get(name) for side in self._other]).node(bodies, ())
 
@@ -179,15 +136,15 @@ class ShardMerge:
         """Return whether a weight without further evidence is cut along its second axis."""
         return "Row" in f"{name} {self._parents.get(name, '')}"
 
-    def completed(self, raws: Sequence[_Raw]) -> _Completed | None:
+    def completed(self, raws: Sequence[_Raw]) -> Completed | None:
         """Return what a collective made of tensors that differ between the ranks."""
-        return self._completed.get(_values(raws[0]))
+        return self._completed.get(values_of(raws[0]))
 
-    def reduced_in_layer(self, name: str) -> _Completed | None:
+    def reduced_in_layer(self, name: str) -> Completed | None:
         """Return what the reduction of a parallel layer made of the product in it; ``name`` is that of the product."""
         layer = self._parents.get(name, "")
-        sums = _ROW if name.endswith(".forward") else _COLUMN
-        return self._reduced_in.get(layer) if sums in layer and _function(name) in _PRODUCTS else None
+        sums = ROW if name.endswith(".forward") else COLUMN
+        return self._reduced_in.get(layer) if sums in layer and function_of(name) in _PRODUCTS else None
 
     def partial(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """Return what a collective made of a partial sum, or the tensor without values."""
@@ -268,9 +225,9 @@ class _EntryMerge:
     def _tensor(self, raws: Sequence[_Raw], path: _Path) -> _Raw:
         place = ".".join(map(str, (self.name, *path)))
         placement = recorded_placement(raws)
-        copies = all(_close(raws[0], raw) for raw in raws[1:])
+        copies = all(close_records(raws[0], raw) for raw in raws[1:])
         if not _make_a_whole(raws, placement):
-            return _rank_free(raws[0] if copies else self.merge.unclear(place, raws))
+            return rank_free(raws[0] if copies else self.merge.unclear(place, raws))
         if placement is not None:
             return self._placed(raws, path, placement)
         part = common_part(raws)
@@ -285,11 +242,11 @@ class _EntryMerge:
         """Return the merge that a recorded placement asks for; recorded shapes are those of the whole."""
         place = ".".join(map(str, (self.name, *path)))
         if placement.partial:
-            return _rank_free(self.merge.partial(place, raws))
+            return rank_free(self.merge.partial(place, raws))
         if placement.apart:
-            return _rank_free(self.merge.apart(place, raws))
+            return rank_free(self.merge.apart(place, raws))
         if placement.axis is None:
-            return _rank_free(raws[0])
+            return rank_free(raws[0])
         shape = raws[0]["shape"]
         return self._join(raws, path, local_sizes(shape, placement.axis, len(raws)), shape)
 
@@ -307,27 +264,27 @@ class _EntryMerge:
         shapes = [raw["shape"] for raw in raws]
         same_shape = shapes[0] == others[0]["shape"]
         if copies and same_shape:
-            return _rank_free(raws[0])
+            return rank_free(raws[0])
         axis = axis_that_adds_up(shapes, [raw["shape"] for raw in others])
         if axis is None and (copies or len(raws) == 1):
-            return _rank_free(raws[0])
+            return rank_free(raws[0])
         if axis is None and len(self.whole) == 1 and same_shape:
             if self._is_parameter(path):
-                return _rank_free(self.merge.drifted(place, raws, others[0]))
-            return _rank_free(self.merge.partial(place, raws))
+                return rank_free(self.merge.drifted(place, raws, others[0]))
+            return rank_free(self.merge.partial(place, raws))
         return self._sharded(raws, axis if axis is not None else self._usual_axis(path), path)
 
     def _by_values(self, raws: Sequence[_Raw], path: _Path, *, copies: bool) -> _Raw:
         """Return the merge that values and names suggest where the other side tells nothing."""
         if len(raws) == 1 or (copies and not self._named_shard(path)):
-            return _rank_free(raws[0])
+            return rank_free(raws[0])
         for completed in () if copies else self._completions(raws, path):
             if completed is not None and completed.raw["shape"] == raws[0]["shape"]:
                 self.joined.append(JoinedTensor(path, raws, collective=completed.collective))
-                return _rank_free(completed.in_place_of(raws[0]))
+                return rank_free(completed.in_place_of(raws[0]))
         return self._sharded(raws, self._usual_axis(path), path)
 
-    def _completions(self, raws: Sequence[_Raw], path: _Path) -> Iterator[_Completed | None]:
+    def _completions(self, raws: Sequence[_Raw], path: _Path) -> Iterator[Completed | None]:
         yield self.merge.completed(raws)
         if path[0] == "output":
             yield self.merge.reduced_in_layer(self.name)
@@ -342,13 +299,13 @@ class _EntryMerge:
         one but its result and its bias.
         """
         forward = ".forward" in self.name
-        if _COLUMN in self.name:
+        if COLUMN in self.name:
             whole = "input_args" if forward else "output"
-        elif _ROW in self.name:
+        elif ROW in self.name:
             whole = "output" if forward else "input"
         else:
             return False
-        return path[0] != whole and not (_ROW in self.name and "bias" in path)
+        return path[0] != whole and not (ROW in self.name and "bias" in path)
 
     def _usual_axis(self, path: _Path) -> int:
         """Return the axis along which tensors of this kind are cut.
@@ -362,72 +319,13 @@ class _EntryMerge:
     def _sharded(self, raws: Sequence[_Raw], axis: int, path: _Path) -> _Raw:
         shape = list(raws[0]["shape"])
         if not -len(shape) <= axis < len(shape):
-            return _rank_free(raws[0])
+            return rank_free(raws[0])
         shape[axis] = sum(raw["shape"][axis] for raw in raws)
         return self._join(raws, path, [math.prod(raw["shape"]) for raw in raws], shape)
 
     def _join(self, raws: Sequence[_Raw], path: _Path, sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
         self.joined.append(JoinedTensor(path, raws, sizes))
         return joined_record(raws, sizes, shape)
-
-
-def _completed(ranks: Sequence[Mapping[str, Any]]) -> dict[_Values, _Completed]:
-    """Return, by the values that went into a collective on the first rank, what came out of it on all ranks alike."""
-    completed: dict[_Values, _Completed] = {}
-    for name, body in ranks[0].items():
-        if not name.startswith(_COLLECTIVE):
-            continue
-        sent = _first_tensor(name, body, "input_args") or _first_tensor(name, body, "input_kwargs")
-        received = _common_result(name, ranks)
-        if sent is not None and received is not None:
-            completed.setdefault(_values(sent), _Completed(name, received))
-    return completed
-
-
-def _reductions_by_layer(ranks: Sequence[Mapping[str, Any]], parents: Mapping[str, str]) -> dict[str, _Completed]:
-    """Return the first reduction in each parallel layer, by the name of the layer's call."""
-    reductions: dict[str, _Completed] = {}
-    for name in ranks[0]:
-        layer = parents.get(name, "")
-        if not name.startswith(_COLLECTIVE) or not (_ROW in layer or _COLUMN in layer):
-            continue
-        received = _common_result(name, ranks) if _function(name) in _REDUCTIONS else None
-        if received is not None:
-            reductions.setdefault(layer, _Completed(name, received))
-    return reductions
-
-
-def _common_result(name: str, ranks: Sequence[Mapping[str, Any]]) -> _Raw | None:
-    """Return what came out of a collective; None where the ranks do not agree on it."""
-    received, *others = (_first_tensor(name, rank.get(name), "output") for rank in ranks)
-    if received is None or any(other is None or not _close(received, other) for other in others):
-        return None
-    return received
-
-
-def _function(name: str) -> str:
-    return name.split(".", 2)[1]
-
-
-def _first_tensor(name: str, body: Any, section: str) -> _Raw | None:
-    values = leaves(name, {section: body.get(section)}) if isinstance(body, Mapping) else []
-    return next((leaf.raw for leaf in values if is_tensor(leaf.raw) and is_shape(leaf.raw.get("shape"))), None)
-
-
-def _values(raw: _Raw) -> _Values:
-    return (str(raw["shape"]), *(as_float(raw.get(name)) for name in STATISTIC_NAMES))
-
-
-def _close(left: _Raw, right: _Raw) -> bool:
-    if left.get("shape") != right.get("shape"):
-        return False
-    return all(_close_numbers(left.get(name), right.get(name)) for name in STATISTIC_NAMES)
-
-
-def _close_numbers(left: Any, right: Any) -> bool:
-    if left == right or (left != left and right != right):
-        return True
-    return math.isclose(as_float(left), as_float(right), rel_tol=_CLOSE)
 
 
 def _norm_distance(norm: float, reference: float) -> float:
@@ -443,34 +341,3 @@ def _make_a_whole(raws: Sequence[_Raw], placement: Placement | None) -> bool:
     if len(axes) != 1:
         return False
     return placement is None or placement.axis is None or -min(axes) <= placement.axis < min(axes)
-
-
-def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
-    """Return the records of parts as the record of one tensor; a statistic that does not follow from them is null.
-
-    Args:
-        raws: the recorded parts.
-        sizes: their numbers of elements; the mean is weighted with them.
-        shape: the shape of the whole.
-    """
-    statistics: dict[str, Any] = dict.fromkeys(STATISTIC_NAMES)
-    columns: dict[str, list[Any]] = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
-    if all(_is_number(value) for values in columns.values() for value in values):
-        shards = [Shard(tuple(values), numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
-        statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards).statistics, strict=True))
-    else:  # flags have extremes, but no mean
-        folds: dict[Merge, Callable[[list[Any]], Any]] = {Merge.LARGEST: max, Merge.SMALLEST: min}
-        for spec in STATISTICS:
-            fold = folds.get(spec.merge)
-            if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
-                statistics[spec.name] = fold(columns[spec.name])
-    return _rank_free(raws[0] | {"shape": list(shape)} | statistics | (_NO_ORDER if ORDERED in raws[0] else {}))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _rank_free(raw: _Raw) -> _Raw:
-    """Return the record without what is true of a single rank only."""
-    return {key: value for key, value in raw.items() if key not in _RANK_KEYS}

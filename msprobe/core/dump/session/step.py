@@ -13,6 +13,7 @@ from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.saved_values import SavedValues
 from msprobe.core.dump.record.step_recorder import StepOutput
 from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.input_override import feeds
 from msprobe.core.dump.session.kernel_level import kernel_source
 from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
 from msprobe.core.dump.tasks.judged_recorder import Judge
@@ -22,6 +23,7 @@ from msprobe.core.naming.requests import SCHEDULED_TOKENS
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
+from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
@@ -51,6 +53,7 @@ class Step:
             **backend.header,
             **context.label,
             **({} if config.perturb is None else {"perturbed": config.perturb}),
+            **({INPUTS_FED: config.load.path} if feeds(config.load, context.number, context.rank) else {}),
             **kernel_source(config, backend),
         }
         self._context = context

@@ -175,3 +175,18 @@ def test_the_patch_is_gone_after_stop(bench: Any) -> None:
     assert nn.Module.__call__ is not call
     debugger.stop()
     assert nn.Module.__call__ is call
+
+
+def test_without_modules_every_call_is_fed_and_gradients_go_on(bench: Any) -> None:
+    model = Mlp()
+    path = golden(bench, model)
+    debugger = bench.open("L0", "tensor", load={"path": str(path), "dump_after_load": True})
+    debugger.start(model)
+    model(LIVE_INPUT).sum().backward()
+    debugger.stop()
+    assert model.fc1.weight.grad is not None  # behind fc2, which was fed too
+    records = bench.read().data
+    assert bench.read().dump["inputs_fed"] == str(path)
+    first, second = (records[f"Module.{name}.Linear.forward.0"]["input_args"][0] for name in ("fc1", "fc2"))
+    assert first["Max"] == 3.0 and first["fed"] == pytest.approx(100.0 / 3.0)
+    assert second["fed"] == 0.0  # what comes before it was fed, so the error does not carry on

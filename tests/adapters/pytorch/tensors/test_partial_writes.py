@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import msprobe
-from msprobe.adapters.pytorch.tensors import partial_writes
-from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory
+from msprobe.core.capture import partial_writes
 from tests.adapters.pytorch.tensors.test_unwritten import _leftovers, record  # noqa: F401
 
 pytestmark = pytest.mark.torch
@@ -205,12 +205,14 @@ def test_every_writer_marks_what_it_writes() -> None:
         "scatter_": (0, torch.zeros(1, 8, dtype=torch.int64), 1.0),
     }
     for api in partial_writes.WRITERS:
-        out, memory = torch.full((6, 8), -1.0), UnwrittenMemory()
-        memory.add(out)
+        out, unwritten = torch.full((6, 8), -1.0), TorchUnwrittenMemory()
+        unwritten.add(out)
         args = (out, *calls.get(api, ()))
-        assert memory.is_partial_write(api, out) is not partial_writes.writes_all(api)
+        memory = unwritten.begin_write(api, out)
+        assert (memory is None) is partial_writes.writes_all(api)
         getattr(torch.Tensor, api)(*args)
-        memory.note_write(api, args, {})
+        if memory is not None:
+            unwritten.end_write(memory, api, args, {})
         for element in range(48):
             written = bool(out.flatten()[element] != -1.0)
-            assert memory.holds(out.flatten()[element]) is not written, api
+            assert unwritten.holds(out.flatten()[element]) is not written, api

@@ -17,6 +17,7 @@ export function Details({ store }) {
   const [data, error] = useAnswer(() => pairData(store, selected), [graph, selected, model.goldenOf(selected)]);
   const Tab = (TABS[state.tab] ?? TABS.parameters)[1];
   const verdict = model.verdict[selected];
+  const first = model.divergence(store.overview.meta.first_divergence, state, selected);
   const tabs = Object.entries(TABS).filter(([name]) => name !== "match" || model.compared);
   return html`<section class="details">
     <div class="title">
@@ -24,6 +25,9 @@ export function Details({ store }) {
       <span id="selected-name">${model.name(selected)}</span>
       ${model.goldenName(selected) && model.targetName(selected) && model.goldenName(selected) !== model.targetName(selected)
         && html`<span class="dim">paired with ${model.goldenName(selected)}</span>`}
+      ${first?.ranks?.length > 0 && html`<span class="message" id="blame">ranks to blame: ${first.ranks.join(", ")}
+        <span class="dim"> (${first.blame})</span></span>`}
+      ${first?.source && html`<code class="dim" id="culprit-line">${first.source}</code>`}
       <span class="reason" id="reason">${model.compared ? model.reason(selected) || WORDS[verdict] : ""}</span>
     </div>
     <nav class="tabs" role="tablist">${tabs.map(([name, [title]]) => html`

@@ -41,6 +41,13 @@ export class Model {
     const own = node < this.targets ? this.target.reasons[node] : this.golden.reasons[this.goldenOf(node)];
     return own ?? (node < this.targets ? "" : "only in the golden run");
   }
+  // The first divergence of this step and rank, where a node is the call that it names.
+  divergence(list, { step, rank }, node) {
+    const name = this.targetName(node);
+    const own = (list ?? []).find((one) => one?.step === step && one.rank === rank);
+    if (!own) return undefined;
+    return (name ? own.node === name : !own.node && own.golden_node === this.goldenName(node)) ? own : undefined;
+  }
   overflow(node) { return node < this.targets ? this.target.overflow[node] : this.golden.overflow[this.goldenOf(node)]; }
   byHand(node) { return this.pairs.byHand.has(node); }
 

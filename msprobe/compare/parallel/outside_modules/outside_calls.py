@@ -12,9 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
-from msprobe.compare.parallel.arrangement import Coordinates, Grid, Kind, Mode, arranged, whole
+from msprobe.compare.parallel.arrangement import (
+    CONTEXT,
+    MICRO,
+    TENSOR,
+    Coordinates,
+    Grid,
+    Kind,
+    Mode,
+    arranged,
+    whole,
+)
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
+from msprobe.compare.parallel.outside_modules.stage_transfers import transfer
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor, leaves
@@ -48,15 +59,69 @@ class OutsideCalls:
         if made is not None:
             return made
         candidates = list(self._before(consumer, call))
+        summed = next((key for key in candidates if self._is_given_summand(key)), None)
+        if summed is not None:
+            return self._named(
+                summed, "ranks that share a sequence hold summands of what this call is given, not added"
+            )
         for key in candidates:
             reason = self._own_difference(key)
             if reason:
                 return self._named(key, reason)
+        moved = transfer(self._ranks, call) if self._between_stages(call) else None
+        if moved is not None:
+            return moved
+        undivided = next((key for key in reversed(candidates) if self._is_scalar(key)), None)
+        if undivided is not None and self._is_undivided(undivided):
+            return self._named(undivided, "its results for all micro batches add up to as many times that of the batch")
         first = next((key for key in candidates if self._inputs(key) is _State.DIFFERS), None)
         if first is None:
             return None
         alone = self._made_alone(next(iter(self._target[first].values()))[1])
         return alone or self._named(first, "the first call outside of the modules whose input differs")
+
+    def _is_given_summand(self, key: Key) -> bool:
+        """Return whether a forward call is given the same number on ranks that share a sequence, where these numbers
+        together are that of the golden run: a count of tokens that was not added up. Over samples each rank may have
+        its own count."""
+        if key.phase is not Phase.FORWARD:
+            return False
+        golden = self._tensors(self._golden[key], _GIVEN)
+        for path, pieces in self._tensors(self._target[key], _GIVEN).items():
+            others = list(golden.get(path, {}).values())
+            ranks = {place[TENSOR : CONTEXT + 1] for place in pieces}
+            alone = len(pieces) == len(ranks) > 1 and len(others) == 1 and others[0].numel == 1
+            means = [piece.mean for piece in pieces.values() if piece.mean is not None]
+            if not alone or len(means) < len(pieces) or others[0].mean is None or len(set(means)) > 1:
+                continue
+            if not math.isclose(means[0], others[0].mean, rel_tol=_AGREES) and math.isclose(
+                sum(means), others[0].mean, rel_tol=_AGREES
+            ):
+                return True
+        return False
+
+    def _is_scalar(self, key: Key) -> bool:
+        """Return whether a forward call returns one number."""
+        made = [piece for pieces in self._tensors(self._golden[key], _MADE).values() for piece in pieces.values()]
+        return key.phase is Phase.FORWARD and len(made) == 1 and made[0].numel == 1
+
+    def _is_undivided(self, key: Key) -> bool:
+        """Return whether what a call returns for the micro batches of one rank adds up to as many times the result for
+        the whole batch: their mean is that of the batch, and gradients are made of their sum."""
+        golden = self._tensors(self._golden[key], _MADE)
+        for path, pieces in self._tensors(self._target[key], _MADE).items():
+            whole_batch = next(iter(golden.get(path, {}).values()), None)
+            first = min(pieces)
+            means = [piece.mean for place, piece in pieces.items() if place[:MICRO] == first[:MICRO]]
+            known = [mean for mean in means if mean is not None]
+            if whole_batch is not None and whole_batch.mean is not None and len(known) > 1:
+                return math.isclose(sum(known), len(known) * whole_batch.mean, rel_tol=_AGREES)
+        return False
+
+    def _between_stages(self, call: Call) -> bool:
+        """Return whether a call may be given what another pipeline stage has made."""
+        stages = {one.stage for rank in self._ranks for one in rank.calls}
+        return call.stage != (min(stages) if call.part is Part.FORWARD else max(stages))
 
     def _named(self, key: Key, reason: str) -> Suspect:
         rank, call = next(iter(self._target[key].values()))

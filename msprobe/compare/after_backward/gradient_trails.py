@@ -9,6 +9,7 @@ values: the call outside of modules that returned it, and what that call was giv
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -60,6 +61,17 @@ def gradient_trails(dump: Dump) -> dict[Parameter, list[Stage]]:
     return {parameter: _trail(raw, makers) for parameter, raw in gradients.items()}
 
 
+def shard_trails(dump: Dump) -> list[list[Stage]]:
+    """Return the ways of the tensors that the calls of the optimizer read and never write: the gradients, also of a
+    shard that belongs to no parameter."""
+    calls = [_optimizer_call(dump.data[name], name) for name in dump.data if _of_optimizer(dump, name)]
+    arguments = [argument for call in calls for argument in (*call.given, *call.returned)]
+    written = {_fingerprint(argument.raw) for argument in arguments if argument.written}
+    read = {_fingerprint(argument.raw): argument.raw for argument in arguments if math.prod(argument.raw["shape"]) > 1}
+    makers = _Makers(dump)
+    return [_trail(raw, makers) for fingerprint, raw in read.items() if fingerprint not in written]
+
+
 def _of_optimizer(dump: Dump, name: str) -> bool:
     return name.endswith(_FORWARD) and parent_of(dump.construct, name) == OPTIMIZER
 
@@ -107,25 +119,34 @@ def _gradients(parameters: Mapping[Parameter, Raw], calls: list[_OptimizerCall])
     """Yield each parameter with the tensor of its shape that the calls on it read first, and never write.
 
     A parameter of zeros cannot be told from the state of another one. It is left out, and so are those of its shape
-    where the calls on one parameter follow those on the other: what it gets may be among them.
+    where the calls on one parameter follow those on the other: what it gets may be among them. Parameters of one shape
+    and range (all ones, or one step away from it) cannot be told from each other, and are left out as well.
     """
+    alike = Counter(_extremes(raw) for raw in parameters.values())
     zeros = {str(raw["shape"]) for raw in parameters.values() if _is_zero(raw)}
     changes = _changes({name: raw for name, raw in parameters.items() if not _is_zero(raw)}, calls)
     ends = sorted({change.last for change in changes.values()})
     begin = {end: before + 1 for end, before in zip(ends, [-1, *ends], strict=False)}
+    by_lane = {end: _by_lane(calls[start : end + 1]) for end, start in begin.items()}
     for parameter, (lane, last) in changes.items():
-        if lane is None and str(parameters[parameter]["shape"]) in zeros:
+        if alike[_extremes(parameters[parameter])] > 1:
             continue
-        own = [
-            argument
-            for call in calls[begin[last] : last + 1]
-            for argument in (*call.given, *call.returned)
-            if argument.lane == lane and argument.raw["shape"] == parameters[parameter]["shape"]
-        ]
+        shape = parameters[parameter]["shape"]
+        if lane is None and str(shape) in zeros:
+            continue
+        own = [argument for argument in by_lane[last][lane] if argument.raw["shape"] == shape]
         written = {_fingerprint(argument.raw) for argument in own if argument.written}
         read = next((argument.raw for argument in own if _fingerprint(argument.raw) not in written), None)
         if read is not None:
             yield parameter, read
+
+
+def _by_lane(calls: Sequence[_OptimizerCall]) -> Mapping[int | None, list[_Argument]]:
+    """Return what calls get and return, by the place in lists of tensors."""
+    found: dict[int | None, list[_Argument]] = {}
+    for argument in (argument for call in calls for argument in (*call.given, *call.returned)):
+        found.setdefault(argument.lane, []).append(argument)
+    return found
 
 
 def _is_zero(raw: Raw) -> bool:

@@ -27,7 +27,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Judged, Measured
 
 if TYPE_CHECKING:
-    from msprobe.compare.regions.formula_search import Formula
+    from msprobe.compare.regions.formulas.formula_search import Formula
 
 
 class OtherFormulas:
@@ -64,7 +64,10 @@ class OtherFormulas:
     def _closed(self, forward: Set[int] | None) -> frozenset[int]:
         """Return the pairs of all formulas of a pass that are without consequence; ``forward`` as in
         ``FormulaSearch``."""
-        from msprobe.compare.regions.formula_search import MUCH_CLOSER, FormulaSearch  # loaded where runs differ
+        from msprobe.compare.regions.formulas.formula_search import (  # loaded where runs differ
+            MUCH_CLOSER,
+            FormulaSearch,
+        )
 
         search = FormulaSearch(self._table, self._measured, self._judged, self._alone, self._differing, forward)
         found = [formula for formula in search.run() if formula.leaving <= MUCH_CLOSER * formula.inside]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.compare.records.gradient_trails import gradient_trails
+from msprobe.compare.after_backward.gradient_trails import gradient_trails
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.fresh_debugger import forget
 

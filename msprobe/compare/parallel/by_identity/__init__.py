@@ -1,0 +1,1 @@
+"""The merge of dumps with modules, by the identity of each call."""

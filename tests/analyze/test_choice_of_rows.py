@@ -1,0 +1,80 @@
+"""Experts that compute all tokens on one side, and only those that chose them on the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msprobe
+from msprobe.compare.rows.summary import FirstDivergence
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+class Experts(torch.nn.Module):
+    def __init__(self, way: str, fault: str) -> None:
+        super().__init__()
+        self.way, self.fault = way, fault
+        self.gate = torch.nn.Linear(8, 4, bias=False)
+        self.experts = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.GELU(), torch.nn.Linear(12, 8)) for _ in range(4)
+        )
+
+    def forward(self, tokens: Any) -> Any:
+        weights, chosen = torch.topk(torch.softmax(self.gate(tokens), -1), 2, dim=-1)
+        if self.fault == "other choice":
+            chosen = (chosen + 1).remainder(4)
+        if self.way == "dense":
+            share = torch.zeros(len(tokens), 4).scatter(1, chosen, weights)
+            results = torch.stack([expert(tokens) for expert in self.experts], 1)
+            return (results * share.unsqueeze(-1)).sum(1)
+        result = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            rows, places = torch.where(chosen == number)
+            result = result.index_add(0, rows, expert(tokens[rows]) * weights[rows, places].unsqueeze(-1))
+        return result
+
+
+def record(folder: Path, way: str, fault: str) -> None:
+    from msprobe.pytorch import PrecisionDebugger
+
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), Experts(way, fault), torch.nn.LayerNorm(8))
+    if fault == "weight":
+        with torch.no_grad():
+            model[1].experts[2][0].weight[1, 2] += 0.5
+    inputs = torch.randn(20, 6)
+    debugger = PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder))
+    with debugger.collect(model):
+        model(inputs).square().mean().backward()
+    forget()
+
+
+def first(recordings: Recordings, target: tuple[str, str], golden: tuple[str, str]) -> FirstDivergence | None:
+    return msprobe.compare(recordings(record, *target), recordings(record, *golden)).summary.first_divergence
+
+
+def test_all_tokens_or_the_chosen_ones_are_the_same(recordings: Recordings) -> None:
+    assert first(recordings, ("dense", ""), ("routed", "")) is None
+    assert first(recordings, ("routed", ""), ("dense", "")) is None
+
+
+@pytest.mark.parametrize(("target", "golden"), [("dense", "routed"), ("routed", "dense"), ("dense", "dense")])
+def test_the_weight_of_an_expert_is_named(target: str, golden: str, recordings: Recordings) -> None:
+    for pair in (((target, "weight"), (golden, "")), ((golden, ""), (target, "weight"))):
+        found = first(recordings, *pair)
+        assert found is not None and found.module == "1.experts.2.0.Linear", found
+        assert found.reason.startswith("parameters.weight: ")
+
+
+@pytest.mark.parametrize(("target", "golden"), [("dense", "routed"), ("routed", "dense")])
+def test_another_choice_of_experts_is_named(target: str, golden: str, recordings: Recordings) -> None:
+    found = first(recordings, (target, "other choice"), (golden, ""))
+    assert found is not None and found.module == "1.Experts", found
+    assert Path(__file__).name in found.source
