@@ -62,8 +62,8 @@ class PreparedCall:
         gradients: the gradients of the results that are floating-point tensors, in their order; None for one without a
             gradient. An empty list for a call without a backward pass.
         seed: the seed of the random generators.
-        saved_roundoff: by how much, relative to its size, each element that the forward pass keeps for the backward pass
-            moves, up or down by chance.
+        saved_roundoff: how far each element that the forward pass keeps for the backward pass moves, relative to its
+            size, up or down by chance.
     """
 
     prefix: str
