@@ -38,6 +38,7 @@ MATRICES: dict[str, str] = {
     "layouts": "One model in 45 parallel layouts, against one another: correct ones are the same, faults are named.",
     "megatron": "GPTModel of megatron-core on CPU in nine layouts: correct ones are the same, faults are named.",
     "noise": "Programs that never compute the same twice: a further normal run passes, a fault is found at its place.",
+    "operators": "Operators of which torch has samples, in three dtypes: run again, all but known defects are right.",
     "pages": "What a reader does in the page of the viewer, from the local server and from one file.",
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",

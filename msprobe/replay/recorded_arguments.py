@@ -1,8 +1,8 @@
 """The arguments of a recorded call, read from the nodes of a dump.
 
 ``parse_argument`` turns a node into plain data: a ``RecordedTensor``, a ``Constant``, a list or a dict. What a node
-does not say exactly (a text that was cut, an object of a class) cannot be given to a call: ``CannotReplayError`` has the
-reason.
+does not say exactly (a text that was cut, an object of a class) cannot be given to a call; ``CannotReplayError`` says
+why.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.perturbation import TorchPerturbation
+from msprobe.adapters.pytorch.recorded_names import read_names
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
@@ -17,7 +18,6 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
-from msprobe.adapters.pytorch.taps.recorded_names import read_names
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps

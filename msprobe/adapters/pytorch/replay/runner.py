@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
+from msprobe.adapters.pytorch.recorded_names import read_names
 from msprobe.adapters.pytorch.replay.functions import RecordedFunctions, is_random
-from msprobe.adapters.pytorch.taps.recorded_names import read_names
 from msprobe.core.backend.replaying import (
     CannotReplayError,
     Constant,
