@@ -22,7 +22,6 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, 
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
-from msprobe.adapters.pytorch.tensors.megatron_marks import read_marks
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
@@ -117,7 +116,6 @@ class TorchModuleTap:
             if earlier is None or earlier.stem != stem:
                 self._sites.register(stem, module, _own_parameters)
                 CALLS.register(module)
-                read_marks(module)
 
     def stem(self, module: nn.Module) -> str | None:
         """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""

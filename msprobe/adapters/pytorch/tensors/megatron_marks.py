@@ -12,6 +12,7 @@ module (``tp_group``), or those that Megatron knows where the program has import
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import torch.distributed as dist
@@ -20,20 +21,32 @@ from torch import nn
 from msprobe.adapters.pytorch.tensors.declared_shards import infer_part
 
 _STATE = "megatron.core.parallel_state"
+_READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 _GROUP, _GROUP_OF_EXPERTS = "get_tensor_model_parallel_group", "get_expert_tensor_parallel_group"
 
 
-def read_marks(module: nn.Module) -> None:
-    """Read the marks of a module's own parameters, for all later records of these parameters."""
+def read_marks(model: Any) -> None:
+    """Read the marks of the parameters of a module, or of a list of modules, for all later records of them.
+
+    A model is read once; anything else is left to those who need a model.
+    """
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return
+    for part in model if isinstance(model, (list, tuple)) else [model]:
+        if isinstance(part, nn.Module) and part not in _READ:
+            _READ.add(part)
+            for module in part.modules():
+                _read(module)
+
+
+def _read(module: nn.Module) -> None:
     for parameter in module.parameters(recurse=False):
         marks = vars(parameter)
         cut, axis = bool(marks.get("tensor_model_parallel")), marks.get("partition_dim")
-        whole = bool(marks.get("sequence_parallel"))
+        whole, expert = bool(marks.get("sequence_parallel")), _is_of_expert(module, marks)
         if cut and not whole and type(axis) is int and 0 <= axis < parameter.dim():
-            infer_part(parameter, axis, _ranks(module, expert=_is_of_expert(module, marks)))
-        elif whole and not cut and not _is_of_expert(module, marks):
+            infer_part(parameter, axis, _ranks(module, expert=expert))
+        elif whole and not cut and not expert:
             infer_part(parameter, None, _ranks(module, expert=False))
 
 
