@@ -1,8 +1,8 @@
 """One rank of a layer cut by hand: ``... -m tests.compare.parallel.declared_job RANK SIZE FOLDER LEVEL DECLARE FAULT``.
 
 Two ranks have 5 and 3 of the 8 hidden units with DECLARE ``uneven``, else 4 each: then all pieces are square. The
-program says what it cuts, unless DECLARE is ``silent``; with ``marks`` the attributes of its parameters say it, as those
-of Megatron do, and with ``axes`` these alone, without the group. FAULT changes a parameter on the last rank.
+program says what it cuts, unless DECLARE is ``silent``; with ``marks`` the attributes of its parameters say it, as
+those of Megatron do, and with ``axes`` these alone, without the group. FAULT changes a parameter on the last rank.
 """
 
 from __future__ import annotations

@@ -60,12 +60,12 @@ def shard(value: V, dim: int | None, group: Any = None) -> V:
 
 def declared(tensor: Any, node: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a tensor, with what was declared of it."""
-    parts, fed = getattr(tensor, ATTRIBUTE, None), getattr(tensor, _FED_ATTRIBUTE, None)
-    parts = getattr(tensor, _INFERRED_ATTRIBUTE, None) if parts is None else parts
+    attributes = tensor.__dict__
+    parts = attributes.get(ATTRIBUTE) or attributes.get(_INFERRED_ATTRIBUTE)
     if parts is not None:
         node[SHARD] = parts
-    if fed is not None:
-        node[FED] = fed
+    if _FED_ATTRIBUTE in attributes:
+        node[FED] = attributes[_FED_ATTRIBUTE]
     return node
 
 
