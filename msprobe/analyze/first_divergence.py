@@ -31,7 +31,6 @@ from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import (
     only_use,
-    where_gradient_ends,
 )
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
@@ -383,7 +382,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if self.table.keys[entry].phase == "forward":
             entry, module = (entry, self.module(entry)) if entry != lost else self._whole_call(entry)
         else:
-            module = self._where_gradient_ends(entry) if golden_only else self.module(entry)
+            module = self.module_where_gradient_ends(entry) if golden_only else self.module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
         text = f"the {side} records {self.name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
         if entry != lost:
@@ -418,9 +417,3 @@ class _DivergenceSearch(CutGradients, MergedRanks):
                 break
             entry = number
         return entry, self.module(entry)
-
-    def _where_gradient_ends(self, entry: int) -> str | None:
-        """Return the innermost module around a missing gradient that has a gradient itself, or needs none."""
-        own = [in_phase(self.name(entry), "backward")] if self.is_module(entry) else []
-        name = where_gradient_ends(self.table, [*own, *self.ancestors(entry)], self.entry_by_name(entry))
-        return None if name is None else module_text(name)

@@ -131,6 +131,8 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("overflow_check -i a.json", 2, "a.json: no dump", GIVE),
     ("overflow_check -i no_data", 3, "no_data/dump.json holds no records", "msprobe doctor"),
     ("nan_analyze -i good -o file", 2, "file is a file", "give a folder for the result"),
+    ("split_inputs -gp good", 2, "Missing option '-tp'", "see msprobe split_inputs --help"),
+    ("split_inputs -tp absent -gp good -o plans", 2, "absent: no such file or folder", GIVE),
     ("data2db --db db --data absent", 2, "absent: no such file or folder", GIVE),
     ("data2db --db db --data no_data", 3, "no_data: no statistics", "collect with task statistics"),
     ("data2db --db file --data two", 2, "file is a file", "give a folder for the result"),

@@ -35,7 +35,7 @@ FOLDER = ROOT / "docs" / "developing"
 TARGETS = {
     "add-a-statistic": 9,
     "add-a-task": 3,
-    "add-a-metric": 2,
+    "add-a-metric": 3,
     "add-an-alignment": 3,
     "add-a-backend": 5,
 }

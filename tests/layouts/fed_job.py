@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from tests.layout_bed.runs import DUMP
 from tests.layouts.layouts import LAYOUTS, Layout
-from tests.layouts.runs import DUMP, FAULTS, PROGRAM
+from tests.layouts.runs import FAULTS, PROGRAM
 from tests.leftovers import leave_something_everywhere
 from tests.parallel_modes.job import run_program
 

@@ -8,13 +8,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.layouts.judge import sizes
-
 import msprobe
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.jobs.split_inputs import write_split_inputs
+from tests.layout_bed.judge import sizes
+from tests.layout_bed.runs import DUMP
 from tests.layouts.layouts import LAYOUTS, Layout
-from tests.layouts.runs import DUMP
 from tests.matrices import matrix_params
 from tests.ranks import run_ranks
 

@@ -16,11 +16,7 @@ _LISTED = 8
 @shared(
     "output_path", default="./inputs", type=OutputFolder(), help="Folder for the plans, which load.path then names."
 )
-@click.option(
-    "--target-parallel",
-    metavar="tp=N,pp=N,...",
-    help="Over how many ranks the run under test spreads a model, as for compare.",
-)
+@shared("target_parallel")
 def command(target_path: str, golden_path: str, output_path: str, target_parallel: str | None) -> None:
     """Cut the inputs of a good run on one process for the modules of a run in another layout.
 

@@ -55,6 +55,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe run -c config.json python train.py --epochs 1",
         "msprobe run -c config.json -m GPTModel -- torchrun --nproc-per-node 2 train.py",
     ),
+    "split_inputs": ("msprobe split_inputs -tp run_on_4_ranks -gp run_good --target-parallel tp=2,pp=2 -o inputs",),
     "support": ("msprobe support", "msprobe support --feature summary_mode"),
     "validate": ("msprobe validate config.json -f pytorch",),
     "view": ("msprobe view graphs --open", "msprobe view graphs/compare_20260101120000.vis.db --html page.html"),

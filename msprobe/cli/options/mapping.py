@@ -73,9 +73,8 @@ _RANKS_AND_STEPS = (
         help="Which run to read of a folder that holds several, 1 for the oldest (default: the newest); N,M for target "
         "and golden run; all.",
     ),
-    click.option(
-        "--target-parallel",
-        metavar="tp=N,pp=N,cp=N,dp=N,ep=N,vpp=N,zero=N",
+    shared(
+        "target_parallel",
         help="Over how many ranks the target spreads a model (tensor, pipeline, context, data and expert parallelism, "
         "chunks of a stage, and data-parallel ranks that share parameters): its ranks are merged before they are "
         "compared.",

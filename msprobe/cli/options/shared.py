@@ -42,6 +42,15 @@ SHARED: Mapping[str, Notion] = {
         (),
         {"metavar": "N|all", "help": "Which run to read of a folder that holds several, 1 for the oldest."},
     ),
+    "target_parallel": Notion(
+        ("--target-parallel",),
+        (),
+        {
+            "metavar": "tp=N,pp=N,cp=N,dp=N,ep=N,vpp=N,zero=N",
+            "help": "Over how many ranks the target spreads a model (tensor, pipeline, context, data and expert "
+            "parallelism, chunks of a stage, and data-parallel ranks that share parameters).",
+        },
+    ),
     "fail_on": Notion(("--fail-on",), (), {**_SHOWN, "default": "never", "help": "When to end with exit status 1."}),
     "policy": Notion(
         ("--policy",), (), {**_SHOWN, "type": click.Choice(["default", "reference"]), "default": "default"}
