@@ -2,7 +2,8 @@
 
 ``correct/A/B``: both are right, and so the same; ``again`` is a second run of A, compared rank by rank, and
 ``again-merged`` one of which the ranks are merged. ``fault/A/NAME``: A with a fault against one process.
-``equal/A/NAME``: against the same layout, rank by rank.
+``equal/A/NAME``: against the same layout, rank by rank. ``correct/A/untold`` and ``untold/A/NAME``: against one process
+without the sizes of A, of which the recorded marks of parameters tell.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ def _cases() -> list[Case]:
             result.append(Case(f"correct/{name}/again-merged", *again))
             single = LAYOUTS[layout.single]
             result.append(Case(f"correct/{name}/{single.name}", Run(layout), Run(single)))
+            if layout.size == layout.tp:
+                result.append(Case(f"correct/{name}/untold", Run(layout), Run(single), merged=False))
     for fault in FAULTS.values():
         layout = LAYOUTS[fault.mode]
-        target = Run(layout, fault.name)
-        result.append(Case(f"fault/{fault.mode}/{fault.name}", target, Run(LAYOUTS[layout.single]), fault))
+        target, single = Run(layout, fault.name), Run(LAYOUTS[layout.single])
+        result.append(Case(f"fault/{fault.mode}/{fault.name}", target, single, fault))
+        if layout.size == layout.tp:
+            result.append(Case(f"untold/{fault.mode}/{fault.name}", target, single, fault, merged=False))
         result.append(Case(f"equal/{fault.mode}/{fault.name}", target, Run(layout), fault, merged=False))
     return result
 

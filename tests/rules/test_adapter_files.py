@@ -39,6 +39,7 @@ OWN = {
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/consistent.py": "as tensors/declared_shards.py",
         "tensors/declared_shards.py": "MindSpore's programs cannot say yet which part of a tensor a rank holds",
+        "tensors/megatron_marks.py": "attributes of parameters of torch that Megatron and MindSpeed set",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {

@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
+from msprobe.adapters.pytorch.tensors.megatron_marks import read_marks
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
@@ -58,6 +59,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         modules=modules,
         inputs=TorchInputTap(modules, thread),
         perturbation=None if config.perturb is None else TorchPerturbation(config.perturb, thread),
+        read_marks=read_marks if torch.distributed.is_available() else None,
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),

@@ -164,7 +164,10 @@ def _choices(grid: Grid, axis: int, kind: Kind, value: Mode | None) -> Iterator[
         return
     same_size = all(len({piece.numel for piece in group}) == 1 for group in groups)
     copies = all(group[0].agrees(piece) for group in groups for piece in group[1:])
-    stated = [common_part([piece.raw for piece in group]) if axis <= DATA else None for group in groups]
+    stated = [
+        common_part([piece.raw for piece in group], tensor_parallel=axis == TENSOR) if axis <= DATA else None
+        for group in groups
+    ]
     if None not in stated:  # the program says it
         whole_on_each = all(part.dim is None for part in stated if part is not None)
         yield (Mode.CUT if not whole_on_each else Mode.COPY if copies else Mode.DRIFTED), 0

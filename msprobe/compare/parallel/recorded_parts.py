@@ -1,8 +1,9 @@
 """How tensors lie on ranks, as their records say: the placements of a DTensor, and what the program said of the parts
-that ranks hold (``msprobe.pytorch.parallel.shard``).
+that ranks hold (``msprobe.pytorch.parallel.shard``) or Megatron's marks on parameters tell.
 
 Both come before what shapes and values suggest. Pieces are those of one declared tensor where each of them was declared
-over the same group, and there are as many pieces as the group has ranks.
+over the same group, and there are as many pieces as the group has ranks. A mark of Megatron may tell no group: it is
+about the ranks of tensor parallelism, however many these are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from msprobe.core.store.record_walk import SHARD
 
 
 class Part(NamedTuple):
-    """A cut along ``dim`` over the ranks of a group; without ``dim`` each of them holds the whole."""
+    """A cut along ``dim`` over the ranks of a group; without ``dim`` each of them holds the whole.
+
+    An empty group stands for the ranks of tensor parallelism.
+    """
 
     dim: int | None
     group: tuple[int, ...]
@@ -27,16 +31,19 @@ def declared_parts(raw: Any) -> list[Part]:
 
 
 def _part(item: Any) -> Part | None:
-    dim, group = (item.get("dim"), item.get("group")) if isinstance(item, Mapping) else (None, None)
+    dim, group = (item.get("dim"), item.get("group", "")) if isinstance(item, Mapping) else (None, "")
+    group = [] if group is None else group
     if not isinstance(group, list) or not all(type(rank) is int for rank in group):
         return None
     return Part(dim, tuple(group)) if dim is None or type(dim) is int else None
 
 
-def common_part(raws: Sequence[Any]) -> Part | None:
-    """Return what was declared of the records of all ranks of one group; None where nothing was."""
+def common_part(raws: Sequence[Any], *, tensor_parallel: bool = False) -> Part | None:
+    """Return what was declared of the records of all ranks of one group, ``tensor_parallel`` ones or others; None where
+    nothing was."""
     shared = set(declared_parts(raws[0])).intersection(*(declared_parts(raw) for raw in raws[1:]))
-    return next((part for part in shared if len(part.group) == len(raws)), None)
+    sizes = {len(raws), 0} if tensor_parallel and len(raws) > 1 else {len(raws)}
+    return max((part for part in shared if len(part.group) in sizes), key=lambda part: len(part.group), default=None)
 
 
 class Placement(NamedTuple):

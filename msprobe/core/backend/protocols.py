@@ -434,7 +434,6 @@ class InputTap(Protocol):
 
     def attach(self, source: InputSource) -> AbstractContextManager[None]:
         """Replace the inputs of the calls that ``source`` names inside the returned context."""
-        ...
 
 
 # ---- all capabilities of a framework
@@ -453,6 +452,7 @@ class Backend:
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
         kernel_dump: is there at level L2 where the runtime dumps whole steps; raises MsprobeException when it cannot.
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
+        read_marks: reads what the parameters of a model given to ``start`` say of their layout, at every level.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
         version, device: of the framework, and its kind of device; "" where each tensor has its own.
@@ -471,6 +471,7 @@ class Backend:
     collectives: CollectiveTap | None = None
     graphs: GraphTap | None = None
     apis_in_models: bool = False
+    read_marks: Callable[[Any], None] | None = None
     has_risk_levels: bool = True
     memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None

@@ -1,4 +1,5 @@
-"""Hand-written parallel code that says what it cuts: merged as it says, whatever shapes and values suggest."""
+"""Hand-written parallel code that says what it cuts, or marks it as Megatron does: merged as it says, whatever shapes
+and values suggest."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def cut(recordings: Recordings) -> Cut:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("declare", ["uneven", "even"])
+@pytest.mark.parametrize("declare", ["uneven", "even", "marks"])
 def test_the_layout_follows_from_what_was_said(cut: Cut, declare: str) -> None:
     result = msprobe.compare(cut(2, declare), cut(1, declare))
     assert result.verdict == "same", result.summary
@@ -38,9 +39,10 @@ def test_the_layout_follows_from_what_was_said(cut: Cut, declare: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.parametrize("declare", ["uneven", "marks"])
 @pytest.mark.parametrize("fault", ["0.up", "0.down", "0.norm.weight"])
-def test_a_fault_in_a_piece_is_named(cut: Cut, fault: str) -> None:
-    found = msprobe.compare(cut(2, "uneven", fault=fault), cut(1, "uneven")).summary.first_divergence
+def test_a_fault_in_a_piece_is_named(cut: Cut, declare: str, fault: str) -> None:
+    found = msprobe.compare(cut(2, declare, fault=fault), cut(1, declare)).summary.first_divergence
     assert found is not None
     assert found.slot == f"parameters.{fault.rpartition('.')[2]}"
     assert (found.kind == "copies_differ") == ("norm" in fault)
@@ -48,7 +50,10 @@ def test_a_fault_in_a_piece_is_named(cut: Cut, fault: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize(("declare", "kind"), [("even", "copies_differ"), ("silent", "value")])
+@pytest.mark.parametrize(
+    ("declare", "kind"),
+    [("even", "copies_differ"), ("marks", "copies_differ"), ("axes", "copies_differ"), ("silent", "value")],
+)
 def test_copies_are_told_from_cuts_also_where_both_sides_are_spread(cut: Cut, declare: str, kind: str) -> None:
     options = {"target_parallel": "tp=2", "golden_parallel": "tp=2"}
     result = msprobe.compare(cut(2, declare, fault="0.norm.weight"), cut(2, declare), **options)
@@ -59,7 +64,9 @@ def test_copies_are_told_from_cuts_also_where_both_sides_are_spread(cut: Cut, de
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize(("declare", "shape"), [("even", "[4, 8]"), ("silent", "[8, 4]")])
+@pytest.mark.parametrize(
+    ("declare", "shape"), [("even", "[4, 8]"), ("marks", "[4, 8]"), ("axes", "[4, 8]"), ("silent", "[8, 4]")]
+)
 def test_the_axis_of_square_pieces_is_the_one_that_was_said(cut: Cut, declare: str, shape: str) -> None:
     dump = cut(2, declare, "L1")
     result = msprobe.compare(dump, dump, target_parallel="tp=2", golden_parallel="tp=2")
@@ -90,6 +97,15 @@ def test_pieces_of_other_groups_are_no_pieces_of_one_tensor() -> None:
     assert common_part([one, other]) is None
     assert common_part([one, one, one]) is None
     assert common_part([one, {}]) is None
+
+
+def test_a_part_without_group_is_one_of_the_tensor_parallel_ranks() -> None:
+    alone = {"shard": [{"dim": 1, "group": None}]}
+    assert common_part([alone, alone], tensor_parallel=True) == Part(1, ())
+    assert common_part([alone, alone]) is None
+    both = {"shard": [{"dim": 1, "group": None}, {"dim": 0, "group": [0, 1]}]}
+    assert common_part([both, both], tensor_parallel=True) == Part(0, (0, 1))
+    assert common_part([alone, {"shard": [{"dim": 0, "group": None}]}], tensor_parallel=True) is None
 
 
 def test_copies_and_summands_are_what_all_placements_of_one_mesh_say() -> None:

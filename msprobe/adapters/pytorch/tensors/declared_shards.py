@@ -1,8 +1,9 @@
 """Which part of a tensor of the whole model a rank holds, said by the program (``msprobe.pytorch.parallel.shard``).
 
 What was said is an attribute of the tensor: it goes with a parameter for as long as that lives, and with an activation
-to every record of this very tensor. The records have it under the key ``shard``. In the same way a tensor that a module
-was fed knows how far the live one was from it (key ``fed``).
+to every record of this very tensor. The records have it under the key ``shard``. Of a parameter of which the program
+said nothing, the same key has what its marks tell (``megatron_marks``). In the same way a tensor that a module was fed
+knows how far the live one was from it (key ``fed``).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.store.record_walk import FED, SHARD
 
 ATTRIBUTE = "_msprobe_shard"
+_INFERRED_ATTRIBUTE = "_msprobe_inferred_shard"
 _FED_ATTRIBUTE = "_msprobe_fed"
-USED: list[bool] = []
-"""Not empty once something was declared: until then recording does not look for the attributes."""
+USED: set[type] = set()
+"""The types of the tensors that have one of the attributes: recording does not look for them on any other tensor."""
 V = TypeVar("V", torch.Tensor, nn.Module)
 
 
@@ -58,27 +60,40 @@ def shard(value: V, dim: int | None, group: Any = None) -> V:
 
 def declared(tensor: Any, node: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a tensor, with what was declared of it."""
-    parts, fed = getattr(tensor, ATTRIBUTE, None), getattr(tensor, _FED_ATTRIBUTE, None)
+    attributes = tensor.__dict__
+    parts = attributes.get(ATTRIBUTE) or attributes.get(_INFERRED_ATTRIBUTE)
     if parts is not None:
         node[SHARD] = parts
-    if fed is not None:
-        node[FED] = fed
+    if _FED_ATTRIBUTE in attributes:
+        node[FED] = attributes[_FED_ATTRIBUTE]
     return node
+
+
+def infer_part(parameter: nn.Parameter, dim: int | None, ranks: list[int] | None) -> None:
+    """Note what is known of a parameter without the program saying it; what ``shard`` says comes first.
+
+    Args:
+        dim: the axis that is cut; None where each rank holds the whole.
+        ranks: those that hold it; None where they are not known.
+    """
+    if ranks is None or len(ranks) > 1:
+        _set(parameter, _INFERRED_ATTRIBUTE, [{"dim": dim, "group": ranks}])
 
 
 def note_fed(tensor: torch.Tensor, distance: float) -> None:
     """Note of a tensor that a module is fed how far the live one was from it."""
-    setattr(tensor, _FED_ATTRIBUTE, distance)
-    if not USED:
-        USED.append(True)
+    _set(tensor, _FED_ATTRIBUTE, distance)
 
 
 def _declare(tensor: Any, dim: int | None, ranks: list[int]) -> None:
     axis = None if dim is None else dim % tensor.dim()
     others = [part for part in getattr(tensor, ATTRIBUTE, ()) if part["group"] != ranks]
-    setattr(tensor, ATTRIBUTE, [*others, {"dim": axis, "group": ranks}])
-    if not USED:
-        USED.append(True)
+    _set(tensor, ATTRIBUTE, [*others, {"dim": axis, "group": ranks}])
+
+
+def _set(tensor: Any, attribute: str, value: Any) -> None:
+    setattr(tensor, attribute, value)
+    USED.add(type(tensor))
 
 
 def _has_axis(tensor: torch.Tensor, dim: Any) -> bool:

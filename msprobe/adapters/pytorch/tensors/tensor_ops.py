@@ -113,7 +113,7 @@ class TorchTensorOps:
         if statistics and self._dlpack is not None:
             node = self._dlpack.describe(tensor, projection)
             if node is not None:
-                return declared(tensor, node) if USED else node
+                return declared(tensor, node) if USED and type(tensor) in USED else node
         if type(tensor) not in PLAIN or (entry := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics, projection)
         dtype, neutral = entry
@@ -128,7 +128,7 @@ class TorchTensorOps:
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics, projection)
         node["requires_grad"] = tensor.requires_grad
-        return declared(tensor, node) if USED else node
+        return declared(tensor, node) if USED and type(tensor) in USED else node
 
     @without_overrides
     def describe_with_checksum(
@@ -247,7 +247,7 @@ class TorchTensorOps:
             node["layout"] = str(tensor.layout).removeprefix("torch.")
         if is_sharded(tensor):
             node.update(sharding(tensor))
-        return declared(tensor, node) if USED else node
+        return declared(tensor, node) if USED and type(tensor) in USED else node
 
     def _measure(self, plain: torch.Tensor, node: dict[str, Any], projection: bool) -> None:
         """Write the statistics of a strided tensor with elements into its record."""
@@ -298,7 +298,7 @@ class TorchTensorOps:
         set_measured(node, statistics)
         node["requires_grad"] = tensor.requires_grad
         node["md5"] = format_crc32(crc)
-        return declared(tensor, node) if USED else node
+        return declared(tensor, node) if USED and type(tensor) in USED else node
 
 
 class DlpackDescriber:

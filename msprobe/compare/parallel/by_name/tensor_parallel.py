@@ -230,7 +230,7 @@ class _EntryMerge:
             return rank_free(raws[0] if copies else self.merge.unclear(place, raws))
         if placement is not None:
             return self._placed(raws, path, placement)
-        part = common_part(raws)
+        part = common_part(raws, tensor_parallel=True)
         if part is not None and part.dim is not None and part.dim < len(raws[0]["shape"]):
             return self._cut_as_declared(raws, path, part.dim)
         others = [raw for raw in self._on_other_side(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]

@@ -146,6 +146,8 @@ class DumpSession:
         if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             adopt(self.backend, self.config.level, model)
         perturb(self.backend.perturbation, model)
+        if model is not None and self.backend.read_marks is not None:
+            self.backend.read_marks(model)
         if self._taps is not None:
             if self._step is not None and model is not None and self.plan.modules:
                 self._step.watch_parameters()  # there may be one more model
