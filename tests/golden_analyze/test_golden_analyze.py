@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from msprobe.analyze.diff_analyze import ComparedCalls, FirstCalls, OverflowCalls, diff_analyze
+from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.analyze.diff_documents import ComparedCalls, FirstCalls, OverflowCalls
 from msprobe.analyze.overflow import check_overflow, write_document
 from msprobe.jobs.compare import compare
 
