@@ -1,4 +1,7 @@
-"""The model of ``mindspore_job`` in PyTorch: ``... -m tests.mindspore_layouts.torch_job RANK SIZE FOLDER DECLARE FAULT``."""
+"""The model of ``mindspore_job`` in PyTorch.
+
+``python -m tests.mindspore_layouts.torch_job RANK SIZE FOLDER DECLARE FAULT`` is one of SIZE ranks.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from torch.nn import functional as F
 
 from msprobe.pytorch import PrecisionDebugger
 from msprobe.pytorch.parallel import shard
-from tests.mindspore_layouts.first_values import EVEN, HIDDEN, UNEVEN, WIDTH, parts, samples
 from tests import parallel_layers
+from tests.mindspore_layouts.first_values import EVEN, HIDDEN, UNEVEN, WIDTH, parts, samples
 
 
 class CopyInput(nn.Module):

@@ -33,10 +33,10 @@ def shard(value: V, dim: int | None, group: str | None = None) -> V:
         MsprobeException: ``dim`` is no axis of the tensor, or the group is none of this rank.
     """
     if not isinstance(value, (nn.Cell, Parameter)):
+        if not isinstance(value, Tensor):  # also a module of MSAdapter, which is no cell
+            raise shard_error(f"expected a tensor or a cell, got {argument_text(value)}")
         if process_debugger.peek() is None:
             return value  # nobody will record this activation
-        if not isinstance(value, Tensor):
-            raise shard_error(f"expected a tensor or a cell, got {argument_text(value)}")
     tensors = list(value.get_parameters()) if isinstance(value, nn.Cell) else [value]
     declare(value, tensors, dim, lambda: _ranks(group))
     return value
