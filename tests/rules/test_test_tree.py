@@ -31,6 +31,7 @@ TOPICS = {
     "noisy": "trainings that never compute the same twice",
     "reference_dumps": "dumps of the reference against ours of the same programs",
     "parallel_modes": "trainings that are spread over processes in every way",
+    "mindspore_layouts": "ranks of MindSpore and of PyTorch against one process of MindSpore",
     "torch_layouts": "layouts that torch and transformers make",
     "real_models": "harmless changes and planted faults in real models",
     "rules": "rules about the source",

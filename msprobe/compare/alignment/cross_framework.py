@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msprobe.compare.alignment.protocol import Renaming
 from msprobe.compare.records.entries import EntryKey, is_module
+from msprobe.compare.records.parameter_names import with_pytorch_parameter
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 
@@ -58,14 +59,6 @@ FRAMEWORKS: Mapping[str, FrameworkNames] = {
 }
 """By the name in the header of dump.json. MindTorch has the modules of PyTorch, and functions of MindSpore."""
 _DEFAULT = "pytorch"
-PARAMETERS = {
-    "gamma": "weight",
-    "beta": "bias",
-    "embedding_table": "weight",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-}
-"""Names of parameters in MindSpore to those in PyTorch."""
 
 
 def framework_names(dump: Dump) -> FrameworkNames:
@@ -112,15 +105,6 @@ def module_path(stem: str) -> str:
     return f"{MODULE_PREFIXES[0]}.{path}" if path else MODULE_PREFIXES[0]
 
 
-_PARAMETER_SLOTS = ("", "parameters")
-
-
 def parameter_names(target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
     """Return the item rule of modules: ``gamma`` and ``weight`` are one parameter."""
-    return (_with_pytorch_parameter, _with_pytorch_parameter) if is_module(target) else None
-
-
-def _with_pytorch_parameter(suffix: str) -> str:
-    head, _, parameter = suffix.rpartition(".")
-    name = PARAMETERS.get(parameter)
-    return f"{head}.{name}" if name and head.lstrip(".") in _PARAMETER_SLOTS else suffix
+    return (with_pytorch_parameter, with_pytorch_parameter) if is_module(target) else None

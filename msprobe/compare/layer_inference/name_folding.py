@@ -10,8 +10,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from msprobe.compare.alignment.cross_framework import PARAMETERS, pytorch_name
+from msprobe.compare.alignment.cross_framework import pytorch_name
 from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.parameter_names import PARAMETERS
 from msprobe.core.store.record_walk import OUTPUT, is_tensor, leaves
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")

@@ -23,7 +23,7 @@ DEFAULT_NAMESPACES = ("_C_ascend",)
 _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 FURTHER_KEYS = (
     *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
-    *("training", "autograd", "group_id", "scheduled_tokens"),
+    *("training", "autograd", "group_id", "shard", "scheduled_tokens"),
 )
 """What a dump can say beside the values of its calls, and not of every framework."""
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
@@ -124,7 +124,15 @@ MINDSPORE_STATIC = replace(
     tasks=tuple(task for task in STATIC_TASKS if task != "overflow_check"),
     levels=("L0", "L2", "debug"),
     facts=RuntimeFacts(graph_mode=True, jit_level="O0", device="Ascend", version=(2, 10, 0)),
-    lacking_keys=("optimizers", "gradient_calls", "process_groups", "gradients_of_step", "autograd", "group_id"),
+    lacking_keys=(
+        "optimizers",
+        "gradient_calls",
+        "process_groups",
+        "gradients_of_step",
+        "autograd",
+        "group_id",
+        "shard",
+    ),
 )
 
 MINDSPORE_WHOLE_GRAPH = replace(
@@ -140,7 +148,7 @@ MSADAPTER = Support(
     tasks=_CALL_TASKS,
     levels=("L0", "L1", "mix", "debug"),
     namespaces=False,
-    lacking_keys=("gradient_calls", "gradients_of_step"),
+    lacking_keys=("gradient_calls", "gradients_of_step", "shard"),
 )
 
 SUPPORTS = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)

@@ -21,6 +21,7 @@ from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
 from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
 from msprobe.adapters.mindspore.versions import address_of_tensors, native_tensor
+from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.store.record_walk import UNINITIALISED
 from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
@@ -76,11 +77,10 @@ class MindSporeTensorOps:
             return self._describe_any(tensor, statistics, projection)
         kind = tensor._dtype
         _, name, dtype = _DTYPES.get(id(kind)) or _remember_dtype(kind)
-        if not statistics:
-            return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
         node = {"type": _TYPE, "dtype": name, "shape": tensor._shape}
-        set_measured(node, self._read(tensor, dtype, projection))
-        return node
+        if statistics:
+            set_measured(node, self._read(tensor, dtype, projection))
+        return declared(tensor, node) if USED else node
 
     def describe_with_checksum(
         self, tensor: Any, statistics: bool, kind: str, projection: bool = False
@@ -168,7 +168,7 @@ class MindSporeTensorOps:
             set_statistics(node, NO_STATS)
             if self._device is None or not self._by_device(self._device, tensor, dtype, node):
                 set_measured(node, self._copied(tensor, dtype, projection))
-        return node
+        return declared(tensor, node) if USED else node
 
     def _check_readable(self, kind: type) -> bool:
         self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)

@@ -20,11 +20,11 @@ from torch import nn
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.tensors.checkpoint_reader import load_failure_reason
-from msprobe.adapters.pytorch.tensors.declared_shards import note_fed
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.record.declared_shards import note_fed
 from msprobe.core.dump.session.input_override import FedInputs
 
 

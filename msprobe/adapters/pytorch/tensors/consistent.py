@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from msprobe.adapters.pytorch.tensors.declared_shards import ATTRIBUTE
+from msprobe.core.dump.record.declared_shards import ATTRIBUTE
 from msprobe.core.errors import MsprobeException, argument_text
 
 _AROUND_ONE = 0.1

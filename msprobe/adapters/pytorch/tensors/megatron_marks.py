@@ -18,7 +18,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
-from msprobe.adapters.pytorch.tensors.declared_shards import infer_part
+from msprobe.core.dump.record.declared_shards import infer_part
 
 _STATE = "megatron.core.parallel_state"
 _READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()

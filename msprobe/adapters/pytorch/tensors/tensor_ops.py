@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.declared_shards import USED, declared
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.memory import (
     LOWEST,
@@ -35,6 +34,7 @@ from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Proj
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory
+from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from msprobe.compare.alignment.cross_framework import PARAMETERS
 from msprobe.compare.exemptions.other_programs.lost_layers import excuse_other_code
 from msprobe.compare.exemptions.other_programs.missing_phases import missing_phase_notes, missing_phases
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.parameter_names import PARAMETERS
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor

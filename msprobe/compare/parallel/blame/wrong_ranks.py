@@ -27,6 +27,7 @@ from msprobe.compare.parallel.merged_dump import WrongRanks
 from msprobe.compare.parallel.outside_modules.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.compare.records.leaves import slot_of
+from msprobe.compare.records.parameter_names import with_pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, leaves
 
@@ -169,11 +170,12 @@ def _grid(calls: Mapping[Coordinates, Call], name: str, slot: str) -> tuple[Grid
     """Return the pieces of a value by place without the stage, and the stage that each of them is from: of a module
     around several stages the inputs are those of the stage where data comes in."""
     grid, stages = {}, {}
+    common = with_pytorch_parameter(slot)
     backward = any(call.key.phase is not Phase.FORWARD for call in calls.values())
     last_stage_enters = slot.startswith(INPUT) is backward
     for place in sorted(calls, key=lambda at: at[_STAGE], reverse=not last_stage_enters):
         body = calls[place].body
-        raws = (leaf.raw for leaf in leaves(name, body) if slot_of(leaf) == slot)
+        raws = (leaf.raw for leaf in leaves(name, body) if with_pytorch_parameter(slot_of(leaf)) == common)
         piece = piece_of(next(raws, None))
         if piece is not None:
             grid[place[:_STAGE]], stages[place[:_STAGE]] = piece, place[_STAGE]

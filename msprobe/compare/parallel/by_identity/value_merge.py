@@ -26,6 +26,7 @@ from msprobe.compare.parallel.identity import Key
 from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
 from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
+from msprobe.compare.records.parameter_names import name_among, pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import FED, is_tensor
 
@@ -69,7 +70,7 @@ class ValueMerge:
         if isinstance(first, dict):
             if isinstance(first.get("type"), str):
                 return self._argument(own, other)
-            return {key: self.node(_at(own, key), _at(other, key), (*path, key)) for key in first}
+            return {key: self.node(_at(own, key), _at(other, key), (*path, pytorch_parameter(key))) for key in first}
         if isinstance(first, list):
             return [self.node(_at(own, index), _at(other, index), (*path, index)) for index in range(len(first))]
         return first
@@ -145,11 +146,14 @@ class ValueMerge:
 
 
 def _at(nodes: Mapping[Coordinates, Any], key: Any) -> dict[Coordinates, Any]:
-    """Return what is below ``key`` in each node that has it."""
+    """Return what is below ``key`` in each node that has it, by the name of this or of the other framework."""
     below = {}
     for place, node in nodes.items():
-        has = key in node if isinstance(node, dict) else isinstance(node, list) and key < len(node)
-        if has:
+        if isinstance(node, dict):
+            name = key if key in node else name_among(node, key)
+            if name is not None:
+                below[place] = node[name]
+        elif isinstance(node, list) and key < len(node):
             below[place] = node[key]
     return below
 

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import torch
 import torch.distributed as dist
 
-from msprobe.adapters.pytorch.tensors.declared_shards import ATTRIBUTE
+from msprobe.core.dump.record.declared_shards import ATTRIBUTE
 from msprobe.core.errors import MsprobeException
 from msprobe.pytorch import PrecisionDebugger
 from msprobe.pytorch.parallel import shard
