@@ -224,8 +224,9 @@ def compare_dumps(
         one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:
             one_sided.set_aside(measured)
-        floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
-        if floor is not None and target.merged:
+        noise = extras.noise
+        floor = None if noise is None else noise.floor(table, dumps.mode, measured, dumps.golden)
+        if noise is not None and floor is not None and target.merged and not noise.perturbed:
             floor = floor.beyond(judged_as(dumps.mode, measured, history).tolerance)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
