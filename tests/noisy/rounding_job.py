@@ -1,8 +1,8 @@
 """A model in a number format, on one process or cut over two.
 
 ``python -m tests.noisy.rounding_job FORMAT RANK SIZE FOLDER`` records a run of each variant below FOLDER: ``right``,
-``right1`` to ``right3`` (on one process), of which parameters and inputs moved by one unit round-off, ``backwards``, and
-the names of modules whose result is wrong by 10 eps.
+``right1`` to ``right3`` (on one process), of which parameters and inputs moved by one unit round-off, ``backwards``,
+and the names of modules whose result is wrong by 10 eps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Format:
         """The dtype of parameters and activations."""
 
     def rounded(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the operand of a product, in eight bits with one scale for the whole tensor where they are emulated."""
+        """Return the operand of a product: in eight bits, with one scale for the whole tensor, where emulated."""
         if not self.eight_bits:
             return x
         amax = x.detach().abs().amax()
