@@ -41,21 +41,21 @@ def record(folder: Path, size: int, *arguments: str) -> None:
     run_ranks("tests.compare.requests.parallel_server", size, lambda rank: (rank, size, *given), MSPROBE_LOG_LEVEL="4")
 
 
-@pytest.mark.parametrize("plan", matrix_params("layouts", ["b,a,c;b,a,c", "a,b;b,a"], ()))
+@pytest.mark.parametrize("plan", matrix_params("serving", ["b,a,c;b,a,c", "a,b;b,a"], ()))
 def test_a_request_of_a_parallel_server_agrees(plan: str, recordings: Recordings) -> None:
     batch, alone = recordings(record, 2, plan, *ROWS), recordings(record, 1, "a;a", *ROWS)
     result = compare(batch / "dump", alone / "dump", target_parallel="tp=2")
     assert result.verdict == "same", result.summary.first_divergence
 
 
-@pytest.mark.parametrize("fault", matrix_params("layouts", [pytest.param(each, id=each[-1]) for each in PLACES], ()))
+@pytest.mark.parametrize("fault", matrix_params("serving", [pytest.param(each, id=each[-1]) for each in PLACES], ()))
 def test_a_fault_of_a_parallel_server_is_named(fault: tuple[str, ...], recordings: Recordings) -> None:
     batch, alone = recordings(record, 2, "a,b;a,b", *fault, *ROWS), recordings(record, 1, "a;a", *ROWS)
     first = compare(batch / "dump", alone / "dump", target_parallel="tp=2").summary.first_divergence
     assert first is not None and first.module == PLACES[fault], first
 
 
-@pytest.mark.matrix("layouts")
+@pytest.mark.matrix("serving")
 def test_rank_by_rank_the_token_is_named(recordings: Recordings) -> None:
     alone = recordings(record, 2, "a;a;a") / "dump"
     assert compare(recordings(record, 2, "b,a,c;b,a,c") / "dump", alone, target_request="a").verdict == "same"
