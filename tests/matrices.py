@@ -42,6 +42,7 @@ MATRICES: dict[str, str] = {
     "pages": "What a reader does in the page of the viewer, from the local server and from one file.",
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
+    "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""

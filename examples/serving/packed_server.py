@@ -48,6 +48,7 @@ class Attention(nn.Module):
         super().__init__()
         self.qkv_proj = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
         self.o_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.heads = HEADS
         self.scale = (WIDTH // HEADS) ** -0.5
         self.keys = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
         self.values = torch.zeros(SLOTS, HEADS, WIDTH // HEADS)
@@ -56,7 +57,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch = self.batch
         assert batch is not None  # the server has set it
-        query, key, value = (part.reshape(len(x), HEADS, -1) for part in self.qkv_proj(x).chunk(3, dim=-1))
+        query, key, value = (part.reshape(len(x), self.heads, -1) for part in self.qkv_proj(x).chunk(3, dim=-1))
         self.keys[batch.slots], self.values[batch.slots] = key, value
         everything = [(slice(None), slice(None))]
         parts = [self._attend(query[rows], batch, rows, context) for rows, context in batch.spans or everything]
@@ -70,7 +71,7 @@ class Attention(nn.Module):
         if self.scale:
             scores = scores * self.scale
         weights = F.softmax(scores.masked_fill(~batch.mask[rows, context], -1e9), dim=-1)
-        return torch.matmul(weights, values.transpose(0, 1)).transpose(0, 1).reshape(len(query), WIDTH)
+        return torch.matmul(weights, values.transpose(0, 1)).transpose(0, 1).reshape(len(query), -1)
 
 
 class DecoderLayer(nn.Module):
@@ -250,10 +251,13 @@ def main() -> None:
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", choices=("tensor", "statistics"), default="tensor")
     parser.add_argument("--request-id", metavar="ID", help="record the rows of this request alone")
+    parser.add_argument("--list", metavar="TEXT,...", help="record the calls alone whose names have one of these texts")
     options = parser.parse_args()
     from msprobe.pytorch import PrecisionDebugger
 
-    section = {"request_id": options.request_id} if options.request_id else {}
+    section: dict[str, Any] = {"request_id": options.request_id} if options.request_id else {}
+    if options.list:
+        section["list"] = options.list.split(",")
     config = {"task": options.task, "dump_path": options.dump_path, "level": options.level, options.task: section}
     debugger = PrecisionDebugger(config)
     graphs = [int(length) for length in options.graphs.split(",") if length]

@@ -84,6 +84,7 @@ def learn(runs: Sequence[Path]) -> Learned:
     assert result is not None  # locate gives at least one pair
     result.problems = list(problems)
     if perturbed:
+        result.profile.perturbed = True
         result.profile.limit *= PERTURBED
     return result
 

@@ -46,6 +46,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
+    from msprobe.compare.differences.noise_profile import NoiseProfile
     from msprobe.compare.differences.parameter_updates import ParameterUpdates
     from msprobe.compare.regions.one_sided import OneSidedCalls
     from msprobe.compare.requests.token_axes import TokenAxes
@@ -224,9 +225,7 @@ def compare_dumps(
         one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
         if one_sided is not None:
             one_sided.set_aside(measured)
-        floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
-        if floor is not None and target.merged:
-            floor = floor.beyond(judged_as(dumps.mode, measured, history).tolerance)
+        floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
         rejudge = None if dumps.mode is Mode.CHECKSUM else again
@@ -244,6 +243,17 @@ def compare_dumps(
     return Comparison(
         target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
     )
+
+
+def _learned(
+    noise: NoiseProfile, table: LeafTable, dumps: ComparedDumps, measured: Measured, history: StepHistory
+) -> NoiseFloor:
+    """Return what reruns showed to be normal; of merged ranks, whose layout rounds otherwise, where that is more than
+    rounding, unless rounding was measured."""
+    floor = noise.floor(table, dumps.mode, measured, dumps.golden)
+    if dumps.target.merged and not noise.perturbed:
+        return floor.beyond(judged_as(dumps.mode, measured, history).tolerance)
+    return floor
 
 
 def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: MappingOptions) -> ComparedDumps:

@@ -15,6 +15,7 @@ from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.jobs.compare import CompareResult, compare
 from msprobe.report.summary_text import summary_text
 from tests import forked
+from tests.matrices import matrix_params
 
 SERVER = Path(__file__).resolve().parents[2] / "examples" / "serving" / "packed_server.py"
 ALONE = "a;a;a"
@@ -41,6 +42,8 @@ CASES = (
     Case("prefix", ("a,b;a,b", "--prefix", "10"), first=10),
 )
 
+NAMED = [pytest.param(case, id=case.name) for case in CASES]
+
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
@@ -63,7 +66,7 @@ def divergence(result: CompareResult) -> FirstDivergence:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", matrix_params("serving", NAMED, {"batched"}))
 def test_a_request_agrees_in_any_batch(record: Record, case: Case, tmp_path: Path) -> None:
     target, golden = record(*case.arguments), record(ALONE)
     result = compare(target, golden, target_request="a", output=tmp_path)
@@ -75,8 +78,8 @@ def test_a_request_agrees_in_any_batch(record: Record, case: Case, tmp_path: Pat
     assert len(set(names)) == len(result.pairs) and all("_tokens" in name for name in names)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("fault", matrix_params("serving", FAULTS, {"slot"}))
+@pytest.mark.parametrize("case", matrix_params("serving", NAMED, {"batched"}))
 def test_a_fault_is_named_at_its_call_and_token(record: Record, case: Case, fault: str) -> None:
     found = divergence(compare(record(*case.arguments, "--fault", fault), record(ALONE), target_request="a"))
     expected = {
@@ -90,6 +93,7 @@ def test_a_fault_is_named_at_its_call_and_token(record: Record, case: Case, faul
         assert found.module == "layers.0.self_attn.Attention"
 
 
+@pytest.mark.matrix("serving")
 def test_a_fault_of_a_neighbour_is_none(record: Record) -> None:
     """The first request of the batch is wrong, and not the one that is compared."""
     for fault in ("position", "slot", "mask"):
@@ -98,6 +102,7 @@ def test_a_fault_of_a_neighbour_is_none(record: Record) -> None:
         assert compare(wrong, record("a,b;a,b"), target_request="b").verdict == "diverged"
 
 
+@pytest.mark.matrix("serving")
 def test_another_order_of_the_batch(record: Record) -> None:
     left, right = record("b,a,c;b,a,c"), record("c,a,b;a,c,b")
     for name in "abc":
@@ -107,6 +112,7 @@ def test_another_order_of_the_batch(record: Record) -> None:
     assert (wrong.target, wrong.token) == ("Module.embed_positions.Embedding.forward.0", 6)
 
 
+@pytest.mark.matrix("serving")
 def test_as_many_tokens_as_heads(record: Record) -> None:
     """In the second step (tokens, heads, width) is (4, 4, 16) on both sides: values tell which axis is cut."""
     left, right = record("a,b,c,d;a,b,c,d"), record("d,b,a,c;c,d,b,a")
@@ -117,6 +123,7 @@ def test_as_many_tokens_as_heads(record: Record) -> None:
     assert (found.target or "").startswith("Module.embed_") and found.token == 14
 
 
+@pytest.mark.matrix("serving")
 def test_chunks_against_other_chunks(record: Record) -> None:
     """Each step pairs with those that have its tokens, and every pair says which."""
     result = compare(record("a:5,b;a:4;a,b;a"), record("a:3;a:8,c;a;a"), target_request="a")
@@ -126,6 +133,7 @@ def test_chunks_against_other_chunks(record: Record) -> None:
     assert result.outcomes[1].place.endswith("tokens 3-4")
 
 
+@pytest.mark.matrix("serving")
 def test_attention_in_a_loop_over_the_requests(record: Record) -> None:
     """The calls of the request alone are compared, with a run of one request, a packed one, and another loop."""
     right, wrong = record("b,a,c;b,a,c", "--loop"), record("a,b,c;a,b,c", "--loop", "--fault", "slot")
@@ -137,6 +145,7 @@ def test_attention_in_a_loop_over_the_requests(record: Record) -> None:
     assert (found.name, found.token) == ("Tensor.__mul__.2.forward of the golden run alone", 0)
 
 
+@pytest.mark.matrix("serving")
 def test_several_new_tokens_of_a_request_in_a_step(record: Record) -> None:
     """As with speculative decoding: three tokens are checked at once, beside one and two of others."""
     plan = "a:8,b;b,a:3,c;a,c,b:1;a"
@@ -145,6 +154,7 @@ def test_several_new_tokens_of_a_request_in_a_step(record: Record) -> None:
     assert (found.target, found.token) == ("Module.embed_positions.Embedding.forward.0", 7)
 
 
+@pytest.mark.matrix("serving")
 def test_modules_alone(record: Record) -> None:
     batch, alone = record("b,a,c;b,a,c", "--level", "L0"), record(ALONE, "--level", "L0")
     assert compare(batch, alone, target_request="a").verdict == "same"
@@ -174,6 +184,7 @@ with torch.inference_mode():
 """
 
 
+@pytest.mark.matrix("serving")
 def test_a_plain_model_without_a_cache(record: Record, tmp_path: Path) -> None:
     """Tensors of (1, tokens, width) against packed ones of (tokens, width)."""
     script, plain = tmp_path / "plain.py", tmp_path / "plain"
@@ -186,6 +197,7 @@ def test_a_plain_model_without_a_cache(record: Record, tmp_path: Path) -> None:
     assert (found.target, found.token) == ("Module.embed_positions.Embedding.forward.0", 13)
 
 
+@pytest.mark.matrix("serving")
 def test_statistics_tell_only_of_the_same_rows(record: Record) -> None:
     alone, batch = record(ALONE, "--task", "statistics"), record("b,a;b,a", "--task", "statistics")
     result = compare(batch, alone, target_request="a")
@@ -195,6 +207,7 @@ def test_statistics_tell_only_of_the_same_rows(record: Record) -> None:
     assert compare(wrong, alone, target_request="a").verdict == "diverged"
 
 
+@pytest.mark.matrix("serving")
 def test_a_run_that_recorded_one_request_alone(record: Record) -> None:
     """Its rows were cut while they were recorded, so that statistics are of the same rows."""
     for task in ("tensor", "statistics"):
@@ -227,6 +240,7 @@ def test_an_unknown_request_and_no_common_token(record: Record) -> None:
     )
 
 
+@pytest.mark.matrix("serving")
 def test_tokens_of_one_side_are_told(record: Record) -> None:
     result = compare(record("a,b;a,b", "--prefix", "10"), record(ALONE), target_request="a")
     assert result.summary.unpaired == ["tokens 0-9, 15 of request a only in the golden run"]

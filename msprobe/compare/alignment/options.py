@@ -260,7 +260,8 @@ def _check_requests(values: Mapping[str, Any]) -> None:
         if values.get(other):
             raise _invalid(f"{names[0]} and {other} both say which rows are compared; give one of them")
     if any(values[f"{side}_parallel"].spread for side in ("target", "golden")):
-        raise _invalid(f"{names[0]}: the rows of a request are not found in merged ranks; compare rank by rank")
+        remedy = "record its rows alone with request_id, or compare rank by rank"
+        raise _invalid(f"{names[0]}: the rows of a request are not found in merged ranks; {remedy}")
 
 
 def _mapping_value(option: MappingOption, value: Any) -> Any:

@@ -39,7 +39,7 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.tolerance import unit_roundoff
-from msprobe.numerics.verdict import Bools, Measured, Role, RowKind
+from msprobe.numerics.verdict import Bools, Floats, Measured, Role, RowKind
 
 OperatorRole = tuple[str, str, str]
 """Operator, phase and role."""
@@ -159,13 +159,18 @@ def _listed(dtypes: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class NoiseProfile:
-    """The document that ``msprobe noise`` writes. A difference up to ``limit`` times its bound counts as normal."""
+    """The document that ``msprobe noise`` writes. A difference up to ``limit`` times its bound counts as normal.
+
+    ``perturbed`` says that parameters and inputs moved by one unit round-off in some runs: what rounding does is
+    measured then, also the rounding of another layout.
+    """
 
     mode: ModeText
     runs: int
     limit: float = 0.0
     version: Literal[2] = 2
     spreads: list[Spread] = field(default_factory=list)
+    perturbed: bool = False
 
     def __post_init__(self) -> None:
         """Choose the limit by the number of runs, where none is given."""
@@ -250,6 +255,7 @@ class NoiseProfile:
         """
         known = {spread.identity: spread for spread in self.spreads}
         parts = np.stack((np.maximum(measured.element, measured.projection), measured.mean, measured.norm), axis=1)
+        parts[:, 2] = _beyond_a_digit(measured)
         exact = _with_exact_inputs(measured)
         usable = (
             (measured.kind <= RowKind.VALUE) & (measured.kind != RowKind.UNCHECKED) & np.isfinite(parts).all(axis=1)
@@ -300,6 +306,15 @@ def noise_schema() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(NoiseProfile).json_schema()
+
+
+def _beyond_a_digit(measured: Measured) -> Floats:
+    """Return the differences of norms without the last digit of those that are recorded in a dtype of few.
+
+    One rounding moves such a norm by a whole digit, whatever the values did; every tolerance allows that much.
+    """
+    digit = np.where(measured.rounded, 2.0 * measured.roundoff, 0.0)
+    return np.asarray(np.maximum(measured.norm - digit, 0.0))
 
 
 def _largest(left: Parts, right: Parts) -> Parts:

@@ -10,9 +10,11 @@ pytest.importorskip("torch")
 
 from msprobe.jobs.compare import compare
 from tests import forked
+from tests.matrices import matrix_params
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.torch
+FAULTS = [("left", "mask"), ("left", "scale"), ("right", "mask"), ("right", "position")]
 TOKEN = {"mask": 0, "position": 2, "scale": 2}
 """The token at which each fault shows first, of rows that are padded on the left."""
 
@@ -28,7 +30,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("padded") / "alone", "right", "a")
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", matrix_params("serving", ["left", "right"], ()))
 def test_a_request_agrees_in_any_padded_batch(side: str, alone: Path, tmp_path: Path) -> None:
     batch, other = record(tmp_path / "one", side, "b,a,c"), record(tmp_path / "two", "right", "a,c,d,b")
     for golden in (alone, other):
@@ -38,9 +40,7 @@ def test_a_request_agrees_in_any_padded_batch(side: str, alone: Path, tmp_path: 
     assert compare(batch, other, target_request="c").verdict == "same"
 
 
-@pytest.mark.parametrize(
-    ("side", "fault"), [("left", "mask"), ("left", "scale"), ("right", "mask"), ("right", "position")]
-)
+@pytest.mark.parametrize(("side", "fault"), matrix_params("serving", FAULTS, {"left-scale"}))
 def test_a_fault_is_named_at_its_token(side: str, fault: str, alone: Path, tmp_path: Path) -> None:
     wrong = record(tmp_path / "wrong", side, "a,b,c", fault)
     result = compare(wrong, alone, target_request="a")
