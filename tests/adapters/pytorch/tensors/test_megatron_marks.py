@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from msprobe.core.dump.record.declared_shards import declared
 from msprobe.adapters.pytorch.tensors.megatron_marks import read_marks
+from msprobe.core.dump.record.declared_shards import declared
 from msprobe.pytorch.parallel import shard
 
 pytestmark = pytest.mark.torch
