@@ -60,7 +60,7 @@ def _of_rank(rank: RankCalls) -> Iterator[tuple[str, list[Rounding]]]:
     found: dict[str, list[Rounding]] = {}
     scaled: dict[tuple[str, str, float], Mapping[str, Any]] = {}
     for name, body in rank.dump.data.items():
-        function = name.split(".", 2)[1]
+        function = name.partition(".")[2].partition(".")[0]
         if function not in _TIMES and function not in _OVER:
             continue
         path = paths.get(parent_of(rank.dump.construct, name) or "")

@@ -165,7 +165,8 @@ def read_stored(path: Path) -> tuple[Array, str]:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
         _refuse(path, error)
-    except (tokenize.TokenError, SyntaxError, MemoryError, RecursionError) as error:  # caused by a damaged header
+    # A damaged header; numpy warns of some, and a program may have made errors of warnings.
+    except (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, FutureWarning) as error:
         _refuse(path, error)
 
 

@@ -109,7 +109,7 @@ def _check(path: Path) -> None:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             missing = sorted(_NEEDED - tables)
             configured = not missing and connection.execute("SELECT count(*) FROM tb_config").fetchone()[0]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of an error may hold bytes of a damaged schema
         raise ReadError(f"{path} is no SQLite database ({error}); give a .vis.db of msprobe graph_visualize") from error
     if missing or not configured:
         lack = f"it has no table {', '.join(missing)}" if missing else "its table tb_config is empty"

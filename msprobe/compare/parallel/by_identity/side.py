@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from msprobe.compare.parallel.merged_dump import MergedDump
 from msprobe.core.store.reader import Dump, Place, load_dump
 
 _EXPERT = "expert"
+_SECTIONS: dict[str, type] = {"input_args": list, "input_kwargs": dict, "parameters": dict}
 
 
 @dataclass(slots=True)
@@ -49,10 +50,24 @@ def side_of(place: Place, load: Callable[[Place], Dump] = load_dump) -> Side:
     ``load`` reads the dump of a process.
     """
     if not isinstance(place, Replica):
-        return Side(rank_calls([load(place)], [RankPlace()], 1))
+        return Side(rank_calls([_calls_of(load(place))], [RankPlace()], 1))
     members = [member for stage in place.members for member in stage]
     at = [one for stage in place.coordinates for one in stage]
-    return Side(rank_calls([load(member) for member in members], at, place.chunks), sharing=place.sharing)
+    return Side(rank_calls([_calls_of(load(member)) for member in members], at, place.chunks), sharing=place.sharing)
+
+
+def _calls_of(dump: Dump) -> Dump:
+    """Return a dump without the records that are no calls: values that the program saved, and damaged records."""
+    if all(map(_is_call, dump.data.values())):
+        return dump
+    return replace(dump, data={name: body for name, body in dump.data.items() if _is_call(body)})
+
+
+def _is_call(body: Any) -> bool:
+    """Return whether a record has its sections in the form of a call."""
+    return isinstance(body, dict) and all(
+        isinstance(body[section], kind) for section, kind in _SECTIONS.items() if section in body
+    )
 
 
 def is_expert(key: Key) -> bool:
