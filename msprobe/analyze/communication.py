@@ -14,12 +14,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.core.naming.names import is_communication
+
 Key = str
 """A text, so that the exchanges of a rank can be sent to another process as they are."""
 
-COMMUNICATION = ("Distributed.", "MintDistributed.", "communication.comm_func.")
-"""How names of communication calls begin: those of PyTorch and ``comm_func``, of ``mint.distributed``, and of older
-dumps."""
 _FROM_ROOT = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "scatter_tensor"})
 _TO_ROOT = frozenset({"reduce", "gather", "gather_object", "gather_into_tensor"})
 _SENDS = frozenset({"send", "isend", "send_object_list"})
@@ -48,11 +47,6 @@ class Exchange:
     sends: tuple[Key, ...]
     receives: tuple[Key, ...]
     waits: bool = True
-
-
-def is_communication(name: str) -> bool:
-    """Return whether an entry is a communication call, by its name."""
-    return name.startswith(COMMUNICATION) and name.endswith(".forward")
 
 
 def function_of(name: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.parallel.merged_dump import wrong_ranks
 from msprobe.compare.records.call_source import PairSource, parent_in_phase, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import slot_of
@@ -136,8 +135,11 @@ class ComparedEntries:
             stack=[],
         )
         set_place(description, source_of_pair(pair, self.comparison.target, self.comparison.golden))
-        found = wrong_ranks(self.comparison.target, pair.target, slot)
-        description.ranks, description.blame = list(found.numbers), found.words
+        if self.comparison.target.merged:
+            from msprobe.compare.parallel.merged_dump import wrong_ranks  # loaded where ranks are merged
+
+            found = wrong_ranks(self.comparison.target, pair.target, slot)
+            description.ranks, description.blame = list(found.numbers), found.words
         return description
 
 

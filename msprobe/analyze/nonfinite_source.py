@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.analyze.communication import is_communication
 from msprobe.analyze.rank_order import Event
 from msprobe.compare.records.entries import stem_of
+from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, VALUE, Leaf, leaves
 

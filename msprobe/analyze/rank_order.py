@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.analyze.communication import Exchange, Key, exchanges, is_communication
+from msprobe.analyze.communication import Exchange, Key, exchanges
 from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
+from msprobe.core.naming.names import is_communication
 from msprobe.numerics.verdict import Role, RowKind
 
 

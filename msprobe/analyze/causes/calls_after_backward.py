@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from msprobe.analyze.communication import is_communication
+from typing import TYPE_CHECKING
+
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
-from msprobe.compare.after_backward.numbers_of_python import MadeNumber, maker_of_number
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.leaves import element_count
+from msprobe.core.naming.names import is_communication
 from msprobe.core.store.record_walk import is_tensor
+
+if TYPE_CHECKING:
+    from msprobe.compare.after_backward.numbers_of_python import MadeNumber
 
 
 def maker_of_argument(comparison: Comparison, entry: int, row: int) -> MadeNumber | None:
@@ -18,6 +22,8 @@ def maker_of_argument(comparison: Comparison, entry: int, row: int) -> MadeNumbe
     target, golden = comparison.table.entries[entry][:2]
     if len(numbers) < 2 or target is None or golden is None:
         return None
+    from msprobe.compare.after_backward.numbers_of_python import maker_of_number  # loaded for such a number only
+
     dumps = comparison.target, comparison.golden
     made = maker_of_number(dumps, (target, golden), (numbers[0], numbers[1]))
     return made if made is not None and made.call in comparison.table.numbers_by_name[0] else None

@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from msprobe.analyze.communication import is_communication
 from msprobe.compare.after_backward.lost_reductions import lost_reduction
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import is_communication
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind
 

@@ -206,8 +206,8 @@ def calls_after_backward(dump: Dump) -> list[str]:
 
 def last_backward(dump: Dump) -> int:
     """Return the position of the last call of a backward pass; the number of calls where there is none."""
-    positions = (position for position, name in enumerate(dump.data) if _BACKWARD in name)
-    return max(positions, default=len(dump.data))
+    names = list(dump.data)
+    return next((position for position in range(len(names) - 1, -1, -1) if _BACKWARD in names[position]), len(names))
 
 
 def _trail(raw: Raw, makers: _Makers) -> list[Stage]:

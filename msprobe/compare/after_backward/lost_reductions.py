@@ -31,6 +31,8 @@ def lost_reduction(dump: Dump, raw: Raw, before: str | None = None) -> str | Non
         raw: the gradient, as it is later.
         before: the call that is given it; None where all collectives come earlier.
     """
+    if raw.get(KEY) is None:
+        return None
     calls = calls_after_backward(dump)
     if before is not None:
         calls = calls[: calls.index(before)] if before in calls else []

@@ -115,7 +115,7 @@ class ConsequenceRules(NamedTuple):
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
         remaining = [number for number in differences.differing if number not in excused]
         if len(remaining) > 1:
-            excused |= OtherOrder(self.table, measured, judged).before(remaining)
+            excused |= OtherOrder(self.table, measured, judged, differences.differing).before(remaining)
         return WithoutConsequence(differences, formulas, needless, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:

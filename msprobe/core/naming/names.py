@@ -15,11 +15,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 MODULE_PREFIXES = ("Module", "Cell")
+COMMUNICATION = ("Distributed.", "MintDistributed.", "communication.comm_func.")
+"""How names of communication calls begin: those of PyTorch and ``comm_func``, of ``mint.distributed``, and of older
+dumps."""
 
 
 def is_module_name(name: str) -> bool:
     """Return whether the name of an entry, or a stem, is that of a module, and not of a function."""
     return name.partition(".")[0] in MODULE_PREFIXES
+
+
+def is_communication(name: str) -> bool:
+    """Return whether an entry is a communication call, by its name."""
+    return name.startswith(COMMUNICATION) and name.endswith(".forward")
 
 
 class Phase(str, Enum):

@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.alignment.protocol import Alignment, Positions, Side
 from msprobe.compare.records.entries import EntryPair
+from msprobe.core.naming.names import COMMUNICATION
 from msprobe.visualize.graph.node import Graph, NameCache, Node, NodeKind
 
 _RANK_SUFFIX = re.compile(r"_rank\d+(?=\.|$)")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from msprobe.analyze.communication import COMMUNICATION
 from msprobe.core.errors import MsprobeException
+from msprobe.core.naming.names import COMMUNICATION
 from msprobe.core.store.sqlite_file import PRAGMAS, AtomicSqliteFile
 from msprobe.visualize.database.row_writer import RowWriter
 from msprobe.visualize.database.schema import (

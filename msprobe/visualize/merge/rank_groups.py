@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msprobe.analyze.communication import COMMUNICATION, function_of
+from msprobe.analyze.communication import function_of
 from msprobe.compare.parallel.layout import Layout
 from msprobe.compare.records.entries import parent_of
 from msprobe.core.errors import MsprobeException
+from msprobe.core.naming.names import COMMUNICATION
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import leaves
 from msprobe.visualize.graph.node import NameCache

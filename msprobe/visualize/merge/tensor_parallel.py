@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.parallel.by_name.tensor_parallel import JoinedTensor, ShardMerge
+from msprobe.core.naming.names import COMMUNICATION
 from msprobe.core.store.record_walk import Leaf, leaves
 from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.graph.node import ROOT, Graph, NameCache, NodeKind, with_merge_notes

@@ -36,10 +36,12 @@ class OtherOrder:
         table: both dumps.
         measured: the differences of all rows.
         judged: the verdicts of all rows.
+        differing: the entries that differ. A pair that agrees takes part in no other order.
     """
 
-    def __init__(self, table: LeafTable, measured: Measured, judged: Judged) -> None:
+    def __init__(self, table: LeafTable, measured: Measured, judged: Judged, differing: Collection[int]) -> None:
         self._table, self._measured, self._kind = table, measured, judged.kind
+        self._differing = frozenset(differing)
         self._lookups = 0
 
     def before(self, differing: Collection[int]) -> frozenset[int]:
@@ -105,9 +107,10 @@ class OtherOrder:
 
     @cached_property
     def _calls(self) -> dict[tuple[str, str, str], list[int]]:
-        """The entries of each function in each module and phase."""
+        """The entries of each function in each module and phase that differ, or that one side lacks."""
         calls: dict[tuple[str, str, str], list[int]] = {}
-        for number, key in enumerate(self._table.keys):
+        for number in sorted(self._differing.union(self._table.alone)):
+            key = self._table.keys[number]
             calls.setdefault((key.stem, key.parent, key.phase), []).append(number)
         return calls
 
