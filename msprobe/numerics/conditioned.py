@@ -155,7 +155,8 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: S
         times[worst], gross[worst] = max(times[worst], factor), max(gross[worst], factor)
     level = Level.PASS if times[worst] <= 1.0 else Level.WARNING if gross.max() <= 1.0 else Level.ERROR
     largest = float(np.max(error[np.isfinite(error)], initial=0.0))
-    condition = float(np.max(spread[np.isfinite(spread)], initial=0.0)) / (roundoff * scale) if scale else float("nan")
+    unit = roundoff * scale  # 0 also where the largest element is as small as float64 can tell
+    condition = float(np.max(spread[np.isfinite(spread)], initial=0.0)) / unit if unit else float("nan")
     return Conditioned(
         level,
         float(times[worst]),

@@ -153,3 +153,8 @@ def test_another_shape_is_an_error() -> None:
 
 def test_nothing_is_equal_to_nothing() -> None:
     assert by_rounding(np.zeros((0, 3)), np.zeros((0, 3)), FLOAT32).passes
+
+
+def test_the_smallest_number_there_is_has_no_condition() -> None:
+    tiny = np.array([5e-324])
+    assert by_condition(tiny, tiny, [tiny], None, FLOAT32).passes
