@@ -42,6 +42,9 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: dict[str, CommandEntry] = {
+    "acc_check": CommandEntry(
+        "msprobe.cli.checks.acc_check:command", "Run recorded calls again and judge each against float64."
+    ),
     "accept": CommandEntry(
         "msprobe.cli.comparison.accept:command", "Accept the first divergence of a result from now on."
     ),
@@ -65,6 +68,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "merge_result": CommandEntry(
         "msprobe.cli.comparison.merge_result:command", "Put the tables of many ranks side by side."
     ),
+    "multi_acc_check": CommandEntry(
+        "msprobe.cli.checks.acc_check:multi_command", "Do what acc_check does, in several processes."
+    ),
+    "multi_run_ut": CommandEntry("msprobe.cli.checks.acc_check:multi_run_ut", "Older name of multi_acc_check."),
     "nan_analyze": CommandEntry("msprobe.cli.analysis.overflow_check:nan_analyze", "Older name of overflow_check."),
     "noise": CommandEntry(
         "msprobe.cli.comparison.noise:command", "Learn from reruns how far two runs normally differ."
@@ -73,6 +80,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
     ),
     "run": CommandEntry("msprobe.cli.collection.run:command", "Run an unmodified training script and collect from it."),
+    "run_ut": CommandEntry("msprobe.cli.checks.acc_check:run_ut", "Older name of acc_check."),
     "split_inputs": CommandEntry(
         "msprobe.cli.collection.split_inputs:command", "Cut the inputs of a good run for the ranks of another one."
     ),

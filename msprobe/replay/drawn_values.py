@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+from msprobe.core.tensors.numpy_ops import rounded
 from msprobe.replay.recorded_arguments import RecordedTensor
 
 Array = NDArray[Any]
@@ -64,6 +65,8 @@ def draw(tensor: RecordedTensor, generator: np.random.Generator) -> Drawn:
         values = _integers(int(tensor.smallest), int(tensor.largest), generator, size)
     else:
         values, fits = _floats(tensor, generator, size)
+        # What the call gets is what the golden call gets, so it must be numbers of the dtype.
+        values = np.where(np.isfinite(values), rounded(np.where(np.isfinite(values), values, 0.0), dtype), values)
         if dtype.kind is DtypeKind.COMPLEX:
             values = values * np.exp(2j * np.pi * generator.random(size))
     return Drawn(values.reshape(tensor.shape).astype(container), fits)

@@ -27,10 +27,14 @@ from msprobe.core.backend.replaying import (
 )
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.conditioned import OTHER, SAME, Conditioned, by_condition, by_rounding
+from msprobe.replay.random_results import judge_random
 
 GOLDEN_DEVICE = "cpu"
 DRAWS = 3
 """How often inputs are moved."""
+_TINY = 1e-30
+"""How far a zero is moved where equal elements are moved apart, in units of the round-off."""
+RANDOM = "random numbers: shapes, dtypes and what is known of their distribution are judged"
 _WIDE = {DtypeKind.FLOAT: "float64", DtypeKind.COMPLEX: "complex128"}
 _LESS_WIDE = {"float64": "float32", "complex128": "complex64"}
 _INTEGER = find_dtype("int64")
@@ -77,10 +81,23 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudge
     """
     target = replayer.run(call, device)
     golden_call, golden, dtype = _golden(call, replayer)
-    moved = _Moved(call, golden_call, replayer)
+    if replayer.is_random(call.prefix, call.api):
+        return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
+    moved = _Moved(call, golden_call, replayer, ties=_selects(golden))
     forward = list(_values(target.outputs, golden.outputs, "output", moved, "outputs"))
     backward = list(_values(target.gradients, golden.gradients, "input", moved, "gradients"))
     return CallJudgement(forward, backward, dtype)
+
+
+def _selects(golden: Execution) -> bool:
+    """Return whether a call chooses among elements: it returns whole numbers, of floating-point ones."""
+    kinds = {value.values.dtype.kind for value in golden.outputs if isinstance(value, HeldTensor)}
+    return bool(kinds & set("iu"))
+
+
+def _random(call: PreparedCall, target: Execution, golden: Execution) -> Iterator[ValueJudgement]:
+    for position, found in judge_random(call, target, golden):
+        yield ValueJudgement(f"output.{position}", target.outputs[position], golden.outputs[position], found)
 
 
 def _golden(call: PreparedCall, replayer: Replayer) -> tuple[PreparedCall, Execution, str]:
@@ -119,10 +136,13 @@ def in_dtype(call: PreparedCall, dtype: str) -> PreparedCall:
 
 
 class _Moved:
-    """The golden results of moved inputs, computed when they are first asked for."""
+    """The golden results of moved inputs, computed when they are first asked for.
 
-    def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer) -> None:
-        self._call, self._golden, self._replayer = call, golden, replayer
+    With ``ties`` equal elements are moved apart, zeros too: which of them is chosen is nobody's error.
+    """
+
+    def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
+        self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
         self._executions: list[Execution] | None = None
         self._half: Execution | None = None
 
@@ -140,7 +160,8 @@ class _Moved:
             generator = np.random.default_rng(draw)
             share = 1.0 if draw < DRAWS else 0.5
             try:
-                execution = self._replayer.run(_moved(self._golden, roundoffs, generator, share), GOLDEN_DEVICE)
+                moved = _moved(self._golden, roundoffs, generator, share, ties=self._ties)
+                execution = self._replayer.run(moved, GOLDEN_DEVICE)
             except CannotReplayError:
                 continue
             if draw < DRAWS:
@@ -150,7 +171,7 @@ class _Moved:
 
 
 def _moved(
-    call: PreparedCall, roundoffs: Sequence[float], generator: np.random.Generator, share: float
+    call: PreparedCall, roundoffs: Sequence[float], generator: np.random.Generator, share: float, *, ties: bool
 ) -> PreparedCall:
     """Return the call with a share of the elements of each tensor moved by one round-off, up or down."""
     rest = iter(roundoffs)
@@ -165,7 +186,10 @@ def _moved(
         factors = generator.choice((-roundoff, roundoff), size=shape)
         if share < 1.0:
             factors = np.where(generator.random(shape) < share, factors, 0.0)
-        return replace(argument, values=argument.values * (1.0 + factors))
+        if not ties:
+            return replace(argument, values=argument.values * (1.0 + factors))
+        apart = generator.uniform(0.5, 1.0, shape) * factors
+        return replace(argument, values=argument.values * (1.0 + apart) + apart * _TINY * (argument.values == 0))
 
     args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
     gradients = [None if each is None else change(each) for each in call.gradients]
@@ -213,3 +237,27 @@ def _present(gradients: Sequence[HeldTensor | None]) -> Iterator[HeldTensor]:
 def _roundoff(tensor: HeldTensor) -> float:
     known = find_dtype(tensor.dtype)
     return 0.0 if known is None else known.unit_roundoff
+
+
+def explain(value: ValueJudgement) -> str:
+    """Return what is wrong with a value; "" where it passes."""
+    found = value.conditioned
+    if found.passes:
+        return ""
+    target, golden = value.target, value.golden
+    if not isinstance(target, HeldTensor) or not isinstance(golden, HeldTensor):
+        return f"{_kind(target)} on the device, {_kind(golden)} in the golden call"
+    if target.values.shape != golden.values.shape:
+        return f"shape {list(target.values.shape)} on the device, {list(golden.values.shape)} in the golden call"
+    own, wanted = (np.ravel(each.values)[found.worst] for each in (target, golden))
+    where = f"element {found.worst} is {own:.9g}, the golden one {wanted:.9g}"
+    if np.isinf(found.times):
+        return where
+    allowed = "rounding and the condition of its inputs allow" if found.moved else "rounding allows"
+    return f"{where}: {found.times:.3g} times what {allowed}"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return "a tensor" if isinstance(value, HeldTensor) else f"{type(value).__name__} {value!r:.40}"

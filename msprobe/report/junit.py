@@ -10,7 +10,6 @@ accepted nothing is skipped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -18,9 +17,9 @@ from xml.etree import ElementTree as ET
 from msprobe.compare.agreement import AS_FAR
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.report.junit_xml import add_case, add_result, document, xml_text
 from msprobe.report.rank_outcome import PairOutcome
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CLASS = "msprobe.compare"
 
 
@@ -41,29 +40,25 @@ def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> 
         root.append(_suite(outcome))
     if not any(outcome.checked or outcome.problem for outcome in outcomes) and summary.verdict == "not_comparable":
         suite = ET.SubElement(root, "testsuite", name="comparison")
-        _add_result(_case(suite, "verdict"), "error", "not_comparable", summary.reason)
+        add_result(add_case(suite, _CLASS, "verdict"), "error", "not_comparable", summary.reason)
     if summary.incomplete:
         suite = ET.SubElement(root, "testsuite", name="not compared")
         for line in summary.incomplete:
-            _add_result(_case(suite, line), "skipped", "", line)
+            add_result(add_case(suite, _CLASS, line), "skipped", "", line)
     if summary.accepted:
         suite = ET.SubElement(root, "testsuite", name="accepted differences")
         for use in summary.accepted:
-            case = _case(suite, use.entry.text)
+            case = add_case(suite, _CLASS, use.entry.text)
             if use.state == "used":
-                ET.SubElement(case, "system-out").text = _xml(use.text)
+                ET.SubElement(case, "system-out").text = xml_text(use.text)
             else:
-                _add_result(case, "skipped", use.state, use.text)
-    for suite in root:
-        _set_counts(suite)
-    _set_counts(root)
-    ET.indent(root, " ")
-    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+                add_result(case, "skipped", use.state, use.text)
+    return document(root)
 
 
 def _suite(outcome: PairOutcome) -> ET.Element:
     """Return the suite of one pair of dumps."""
-    suite = ET.Element("testsuite", name=_xml(outcome.place))
+    suite = ET.Element("testsuite", name=xml_text(outcome.place))
     properties = ET.SubElement(suite, "properties")
     counts = outcome.counts
     values = {
@@ -76,15 +71,18 @@ def _suite(outcome: PairOutcome) -> ET.Element:
         **{f"table {number}": path for number, path in enumerate(outcome.results)},
     }
     for name, value in values.items():
-        ET.SubElement(properties, "property", name=name, value=_xml(value))
-    _add_verdict(_case(suite, "verdict"), outcome)
+        ET.SubElement(properties, "property", name=name, value=xml_text(value))
+    _add_verdict(add_case(suite, _CLASS, "verdict"), outcome)
     if outcome.first_divergence is not None:
         for failure in outcome.failures:
-            _add_result(_case(suite, failure.name), "failure", "error", failure.message)
+            add_result(add_case(suite, _CLASS, failure.name), "failure", "error", failure.message)
         rest = outcome.failed - len(outcome.failures)
         if rest > 0:
-            _add_result(
-                _case(suite, "further entries"), "failure", "error", f"{rest} more entries; see the result table"
+            add_result(
+                add_case(suite, _CLASS, "further entries"),
+                "failure",
+                "error",
+                f"{rest} more entries; see the result table",
             )
     return suite
 
@@ -92,13 +90,13 @@ def _suite(outcome: PairOutcome) -> ET.Element:
 def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
     first = outcome.first_divergence
     if first is not None:
-        _add_result(case, "failure", first.kind, f"first divergence: {first.name}: {first.reason}", _details(first))
+        add_result(case, "failure", first.kind, f"first divergence: {first.name}: {first.reason}", _details(first))
     elif outcome.problem:
-        _add_result(case, "error", "not_comparable", outcome.problem)
+        add_result(case, "error", "not_comparable", outcome.problem)
     elif not outcome.checked:
-        _add_result(case, "error", "not_comparable", "no value could be checked on both sides")
+        add_result(case, "error", "not_comparable", "no value could be checked on both sides")
     elif outcome.lost:
-        _add_result(case, "error", "incomplete", "; ".join(outcome.lost))
+        add_result(case, "error", "incomplete", "; ".join(outcome.lost))
 
 
 def _details(first: FirstDivergence) -> str:
@@ -112,27 +110,3 @@ def _details(first: FirstDivergence) -> str:
         lines += [f"golden module: {first.golden_module}", f"golden source: {other.source}", "golden stack:"]
         lines += [f"  {' '.join(frame.split())}" for frame in other.stack]
     return "\n".join(lines)
-
-
-def _case(suite: ET.Element, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=_CLASS, name=_xml(name))
-
-
-def _add_result(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -> None:
-    """Add a result to a case: ``tag`` is failure, error or skipped; a case without a result has passed."""
-    element = ET.SubElement(case, tag, message=_xml(message))
-    if kind:
-        element.set("type", kind)
-    if text:
-        element.text = _xml(text)
-
-
-def _set_counts(suite: ET.Element) -> None:
-    suite.set("tests", str(sum(1 for _ in suite.iter("testcase"))))
-    for tag, title in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(title, str(sum(1 for _ in suite.iter(tag))))
-
-
-def _xml(text: str) -> str:
-    """Return a text with a replacement character for each one that XML cannot hold, even escaped."""
-    return _NOT_XML.sub("\ufffd", text)

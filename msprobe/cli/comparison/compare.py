@@ -35,8 +35,8 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
 )
 @click.option("--xlsx", is_flag=True, help="Write the result tables as .xlsx instead of .csv.")
 @shared("html", help="Also write one HTML report that works offline.")
-@click.option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML, for CI systems.")
-@click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
+@shared("junit", help="Also write the verdicts as JUnit XML, for CI systems.")
+@shared("json_path")
 @shared("policy", help="Whose rules fill Result and Err_message: those of msprobe or the published thresholds.")
 @shared(
     "fail_on",

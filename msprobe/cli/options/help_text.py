@@ -16,11 +16,20 @@ OVERVIEW = (
 )
 """The examples of ``msprobe --help``."""
 
+
+def _checks(command: str) -> tuple[str, ...]:
+    return (
+        f"msprobe {command} -api_info run/step0/rank0/dump.json -o checked",
+        f"msprobe {command} -api_info run/step0/rank0 -o checked -d npu:0 --save-error-data --fail-on error",
+    )
+
+
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "accept": (
         "msprobe accept result.json --reason 'tanh approximation, ticket 123' --expires 2030-12-31",
         "msprobe accept result.json --reason 'other gelu' --place 'Functional.gelu.*.forward' -o accepted.yaml",
     ),
+    "acc_check": _checks("acc_check"),
     "code_mapping": ("msprobe code_mapping --ir rank_0/graphs -i rank_0/Net/0/0 -o mapped",),
     "compare": (
         "msprobe compare -tp run_bad -gp run_good",
@@ -42,6 +51,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe graph_visualize -tp run_bad -gp run_good -o graphs --rank_size 8 --tp 2 --pp 4",
     ),
     "merge_result": ("msprobe merge_result -i output -o merged -c merge.yaml",),
+    "multi_acc_check": _checks("multi_acc_check -n 4"),
+    "multi_run_ut": _checks("multi_run_ut -n 4"),
     "nan_analyze": ("msprobe nan_analyze -i run_bad/step0",),
     "noise": (
         "msprobe noise run1 run2 run3 -o noise.json",
@@ -55,6 +66,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe run -c config.json python train.py --epochs 1",
         "msprobe run -c config.json -m GPTModel -- torchrun --nproc-per-node 2 train.py",
     ),
+    "run_ut": _checks("run_ut"),
     "split_inputs": ("msprobe split_inputs -tp run_on_4_ranks -gp run_good --target-parallel tp=2,pp=2 -o inputs",),
     "support": ("msprobe support", "msprobe support --feature summary_mode"),
     "validate": ("msprobe validate config.json -f pytorch",),

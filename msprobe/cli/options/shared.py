@@ -56,6 +56,10 @@ SHARED: Mapping[str, Notion] = {
         ("--policy",), (), {**_SHOWN, "type": click.Choice(["default", "reference"]), "default": "default"}
     ),
     "html": Notion(("--html",), (), {"metavar": "FILE"}),
+    "junit": Notion(("--junit",), (), {"metavar": "FILE"}),
+    "json_path": Notion(
+        ("--json",), (), {"metavar": "FILE|-", "help": "Write the result as JSON; - prints it, and only it."}
+    ),
     "log_items": Notion(
         ("-tensor_log", "--is_print_compare_log"), (), {**_SWITCH, "help": "Log a line per compared value."}
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,7 +98,13 @@ class Execution:
 
 
 class Replayer(Protocol):
-    """Runs calls of one framework again."""
+    """Runs calls of one framework again.
+
+    Attributes:
+        suffix: of the files that ``save`` writes, with the dot.
+    """
+
+    suffix: str
 
     def best_device(self) -> str:
         """Return the name of the best device of this machine; the CPU is the last choice."""
@@ -124,6 +131,14 @@ class Replayer(Protocol):
 
         Raises:
             CannotReplayError: the framework refuses it; the message is that of the framework in one line.
+        """
+        ...
+
+    def save(self, tensor: HeldTensor, path: Path) -> None:
+        """Write a tensor in its own dtype to a file that only this user can read.
+
+        Raises:
+            OSError: it cannot be written.
         """
         ...
 

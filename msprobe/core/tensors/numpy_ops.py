@@ -57,6 +57,15 @@ def magnitude(real: NDArray[np.float64], imaginary: NDArray[np.float64]) -> NDAr
     return np.asarray(np.hypot(real, imaginary), np.float64)
 
 
+def rounded(values: NDArray[np.float64], dtype: DType) -> NDArray[np.float64]:
+    """Return the finite floats of `dtype` nearest to finite values, ties to even; integers and bool as they are."""
+    if not dtype.digits:
+        return values
+    unit = np.ldexp(1.0, np.maximum(np.frexp(values)[1], -900) - dtype.digits)
+    unit = np.maximum(unit, dtype.finest)
+    return np.asarray(np.clip(np.rint(values / unit) * unit, -dtype.largest, dtype.largest))
+
+
 def decode(bits: NDArray[Any], dtype: DType) -> NDArray[np.float64]:
     """Return elements of `dtype` as float64, complex ones as magnitudes, from an array of that dtype or of raw bits."""
     with np.errstate(all="ignore"):  # a signalling NaN is data here, not a warning

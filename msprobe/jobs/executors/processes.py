@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -46,8 +46,8 @@ class ProcessExecutor:
         answers: _Answers = queue.SimpleQueue()
         with ExitStack() as stack:
             for _ in range(min(self._workers, len(tasks))):
-                process = _start_worker(work)
-                stack.callback(_kill, process)
+                process = start_worker(work)
+                stack.callback(kill_worker, process)
                 threading.Thread(target=_hand_out_tasks, args=(process, waiting, tasks, answers), daemon=True).start()
             for _ in tasks:
                 number, answer = answers.get()
@@ -56,16 +56,18 @@ class ProcessExecutor:
                 yield number, answer
 
 
-def _start_worker(work: str) -> subprocess.Popen[str]:
+def start_worker(work: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start a process that serves ``work``, with further variables of its environment."""
     command = [sys.executable, "-m", "msprobe.jobs.executors.processes", work]
     search_path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
+    environment = {**os.environ, **(variables or {}), "PYTHONPATH": os.pathsep.join(search_path)}
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, encoding="utf-8"
     )
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def kill_worker(process: subprocess.Popen[str]) -> None:
+    """End a worker at once, and wait for its end."""
     process.kill()
     with process:  # closes the pipes and waits
         pass
@@ -80,7 +82,7 @@ def _hand_out_tasks(
             number = waiting.get_nowait()
         except queue.Empty:
             return
-        answer = _run_task(process, tasks[number])
+        answer = run_task(process, tasks[number])
         if answer is None:
             answers.put((number, _lost_worker_error(process)))
             return
@@ -90,7 +92,7 @@ def _hand_out_tasks(
         answers.put((number, answer["answer"]))
 
 
-def _run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
+def run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
     """Send a task to a worker and return its answer; None when the worker ended."""
     assert process.stdin is not None and process.stdout is not None
     try:

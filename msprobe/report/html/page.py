@@ -35,9 +35,9 @@ def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutco
         OSError: it cannot be written.
         MsprobeException: jinja2 is not installed.
     """
-    template = _template()
+    template = page_template(_FOLDER / "page.html.j2")
     make_folder(path.absolute().parent)
-    style, script = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     tables = _embedded(outcomes)
     values = {
         "summary": summary,
@@ -47,7 +47,7 @@ def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutco
         "accepted": accepted_text(summary),
         "as_far": AS_FAR,
         "why": WHY,
-        "style": style,
+        "style": page_style(),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "version": __version__,
@@ -83,12 +83,21 @@ def load_library() -> Any:
     return jinja2
 
 
-def _template() -> Any:
+def page_template(path: Path) -> Any:
+    """Return the template of a page; what it is given is escaped.
+
+    Raises:
+        MsprobeException: jinja2 is not installed.
+    """
     jinja2 = load_library()
-    loader = jinja2.FileSystemLoader(_FOLDER)
-    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(
-        "page.html.j2"
-    )
+    loader = jinja2.FileSystemLoader(path.parent)
+    settings = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    return jinja2.Environment(loader=loader, **settings).get_template(path.name)
+
+
+def page_style() -> str:
+    """Return the style sheet of all pages."""
+    return (_FOLDER / "page.css").read_text(encoding="utf-8")
 
 
 def _embedded(outcomes: Sequence[PairOutcome]) -> dict[int, str]:

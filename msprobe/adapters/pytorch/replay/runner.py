@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.dtypes import find_dtype
 
 _CASTS = {"bfloat16": torch.float32, "complex32": torch.complex64}
@@ -41,6 +43,8 @@ def make_replayer() -> TorchReplayer:
 class TorchReplayer:
     """Implements ``Replayer`` for PyTorch."""
 
+    suffix = ".pt"
+
     def __init__(self, functions: RecordedFunctions) -> None:
         self._functions = functions
 
@@ -57,7 +61,8 @@ class TorchReplayer:
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
             raise MsprobeException(
                 MsprobeException.INVALID_PARAM_ERROR,
-                f"-d {device}: this machine has no such device ({error_text(error)})",
+                f"-d {device}: this machine has no such device ({error_text(error):.80}); "
+                "give cpu, or a device of this torch such as cuda:0",
             ) from error
 
     def function(self, prefix: str, api: str) -> Callable[..., Any]:
@@ -76,6 +81,11 @@ class TorchReplayer:
             except Exception as failure:
                 raise CannotReplayError(error_text(failure)) from failure
         raise error or CannotReplayError(f"{call.prefix}.{call.api} is no function")
+
+    def save(self, tensor: HeldTensor, path: Path) -> None:
+        values = _tensor(tensor, torch.device("cpu")).detach()
+        with replacement(path) as temporary:
+            torch.save(values, temporary)
 
 
 def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device) -> Execution:
