@@ -142,6 +142,8 @@ def _framework_of(folder: Path, run: str | None) -> str | None:
 def _support(config: DumpConfig, frameworks: Sequence[str]) -> Iterator[Finding]:
     """Yield a reason for what no framework that may be meant can do, and a note for what some cannot."""
     refused = refusals(config, frameworks)
+    if note := config.task_spec.no_collection:
+        yield _reason(f"task {config.task}: {note}")
     if len(refused) == len(frameworks):
         yield from (_reason(str(problem)) for problem in refused[frameworks[0]])
         return

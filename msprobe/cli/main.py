@@ -48,6 +48,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "accept": CommandEntry(
         "msprobe.cli.comparison.accept:command", "Accept the first divergence of a result from now on."
     ),
+    "api_precision_compare": CommandEntry(
+        "msprobe.cli.checks.api_precision_compare:command", "Judge what acc_check measured on two devices."
+    ),
     "code_mapping": CommandEntry(
         "msprobe.cli.collection.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
     ),

@@ -16,7 +16,7 @@ from msprobe.numerics.published.first_stage import QUANTIZING, first_stage
 from msprobe.numerics.published.metrics import PublishedMetrics, measure
 from msprobe.precheck.settings import CheckSettings
 from msprobe.replay.cases import Case, prepare
-from msprobe.replay.judged_call import CallJudgement, ValueJudgement, explain, judge_call
+from msprobe.replay.judged_call import RANDOM, CallJudgement, ValueJudgement, explain, judge_call
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -32,7 +32,7 @@ class Status(str, Enum):
     __str__ = str.__str__
 
 
-_OF_LEVEL = {Level.PASS: Status.PASS, Level.WARNING: Status.WARNING, Level.ERROR: Status.ERROR}
+OF_LEVEL = {Level.PASS: Status.PASS, Level.WARNING: Status.WARNING, Level.ERROR: Status.ERROR}
 _ORDER = (Status.SKIP, Status.PASS, Status.WARNING, Status.ERROR)
 
 
@@ -97,8 +97,9 @@ def check_case(case: Case, replayer: Replayer, settings: CheckSettings) -> Check
         judgement = judge_call(call, replayer, settings.device)
     except CannotReplayError as error:
         return CheckRun(skipped(case.name, str(error)))
-    forward = [_checked(case, FORWARD, value, settings) for value in judgement.forward]
-    backward = [_checked(case, BACKWARD, value, settings) for value in judgement.backward]
+    measured = judgement.note != RANDOM
+    forward = [_checked(case, FORWARD, value, settings, measured) for value in judgement.forward]
+    backward = [_checked(case, BACKWARD, value, settings, measured) for value in judgement.backward]
     notes = [judgement.note, "" if judgement.golden_dtype == "float64" else f"golden in {judgement.golden_dtype}"]
     if case.backward is not None and not backward and not judgement.note:
         notes.append("backward: no result takes a gradient here")
@@ -119,15 +120,15 @@ def skipped(name: str, reason: str) -> CheckedCall:
     return CheckedCall(name, message=reason)
 
 
-def _checked(case: Case, phase: str, value: ValueJudgement, settings: CheckSettings) -> CheckedValue:
+def _checked(case: Case, phase: str, value: ValueJudgement, settings: CheckSettings, measured: bool) -> CheckedValue:
     name = f"{case.name}.{phase}.output.{value.slot.rpartition('.')[2]}"
     target, golden = value.target, value.golden
-    status, message = _OF_LEVEL[value.conditioned.level], explain(value)
+    status, message = OF_LEVEL[value.conditioned.level], explain(value)
     if not isinstance(target, HeldTensor) or not isinstance(golden, HeldTensor):
         return CheckedValue(name, status=status, message=message)
     dtype = find_dtype(target.dtype)
     assert dtype is not None
-    if target.values.shape != golden.values.shape:
+    if not measured or target.values.shape != golden.values.shape:
         return CheckedValue(name, golden.dtype, target.dtype, target.values.shape, status=status, message=message)
     metrics = measure(target.values, golden.values, dtype)
     if settings.policy == "reference":
@@ -140,7 +141,7 @@ def _published(
 ) -> tuple[Status, str]:
     quantizing = case.api.api in QUANTIZING or case.api.api in settings.quantizing
     found = first_stage(metrics, dtype, elements=int(np.size(target.values)), quantizing=quantizing)
-    return _OF_LEVEL[found.level], found.message
+    return OF_LEVEL[found.level], found.message
 
 
 def figures(metrics: PublishedMetrics) -> Iterator[float | None]:

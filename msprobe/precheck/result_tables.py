@@ -6,18 +6,17 @@ complete, and ``-csv_path`` goes on behind it. Documented format: UTF-8 with a b
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from msprobe.core.errors import InterfaceError, ReadError, error_text
-from msprobe.core.store.safe_files import create_new, make_folder, open_private
+from msprobe.core.errors import InterfaceError, ReadError
+from msprobe.core.store.safe_files import make_folder
+from msprobe.numerics.published.metrics import PublishedMetrics
+from msprobe.precheck.appended_table import BLANK, append_lines, create_table, end_line, read_lines
 from msprobe.precheck.checked_call import CheckedCall, CheckedValue, Status, figures, worse
-from msprobe.report.csv_table import safe_cell
 
 RESULT_COLUMNS = ("API name", "Forward Test Success", "Backward Test Success", "Message")
 DETAIL_COLUMNS = (
@@ -27,9 +26,10 @@ DETAIL_COLUMNS = (
     "ULP误差最大值", "ULP误差平均值", "ULP误差大于阈值占比",
     "Status", "Message",
 )  # fmt: skip
+_METRICS = slice(4, 21)
+"""The columns of the metrics, in the order of ``PublishedMetrics``."""
 _RESULT, _DETAILS = "accuracy_checking_result_", "accuracy_checking_details_"
 _RESULT_NAME = re.compile(_RESULT + r"\d{14}\.csv")
-_BLANK, _MARK = " ", "\ufeff"
 
 
 class ResultTables:
@@ -51,9 +51,9 @@ class ResultTables:
         self.before = {name: worse(forward, backward) for name, forward, backward, _ in lines}
         for path, columns in ((self.details, DETAIL_COLUMNS), (self.result, RESULT_COLUMNS)):
             if not path.exists():
-                _create(path, columns)
+                create_table(path, columns)
             else:
-                _end_line(path)
+                end_line(path)
 
     def add(self, call: CheckedCall) -> None:
         """Append the lines of a call.
@@ -63,14 +63,14 @@ class ResultTables:
         """
         lines = [self._details_of(value) for value in call.values]
         if lines:
-            _append(self.details, lines)
-        _append(self.result, [(call.name, str(call.forward), str(call.backward), call.message or _BLANK)])
+            append_lines(self.details, lines)
+        append_lines(self.result, [(call.name, str(call.forward), str(call.backward), call.message or BLANK)])
 
     def _details_of(self, value: CheckedValue) -> tuple[str, ...]:
         dtypes = (_dtype_text(value.golden_dtype), _dtype_text(value.dtype))
-        shape = str(list(value.shape)) if value.dtype else _BLANK
-        numbers = (_BLANK if number is None else f"{number:.{self._digits}g}" for number in figures(value.metrics))
-        return (value.name, *dtypes, shape, *numbers, str(value.status), value.message or _BLANK)
+        shape = str(list(value.shape)) if value.dtype else BLANK
+        numbers = (BLANK if number is None else f"{number:.{self._digits}g}" for number in figures(value.metrics))
+        return (value.name, *dtypes, shape, *numbers, str(value.status), value.message or BLANK)
 
 
 def new_tables(folder: Path, digits: int, make: Callable[[], datetime] = datetime.now) -> ResultTables:
@@ -104,49 +104,38 @@ def statuses_in(result: Path) -> Iterator[tuple[str, Status, Status, str]]:
     Raises:
         ReadError: the file is no result table.
     """
-    for line in _lines(result):
+    for line in read_lines(result, RESULT_COLUMNS):
         try:
             yield line[0], Status(line[1].strip()), Status(line[2].strip()), line[3].strip()
         except (ValueError, IndexError) as error:
             raise ReadError(f"{result}: the line of {line[0]!r:.80} has no status of both passes") from error
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            head = next(reader, None)
-            if head is None or tuple(head) != RESULT_COLUMNS:
-                raise ReadError(f"{path}: no result table, its first line is not {','.join(RESULT_COLUMNS)}")
-            yield from (line for line in reader if len(line) == len(RESULT_COLUMNS))
-    except (OSError, UnicodeError, csv.Error) as error:
-        raise ReadError(f"{path}: cannot be read: {error_text(error)}") from error
+class MeasuredValue(NamedTuple):
+    """A line of the table of details: name, dtype on the device, metrics, first status and its message."""
+
+    name: str
+    dtype: str
+    metrics: PublishedMetrics
+    status: Status
+    message: str
 
 
-def _create(path: Path, columns: Sequence[str]) -> None:
-    os.close(create_new(path))
-    _append(path, [columns], mark=_MARK)
+def details_in(details: Path) -> Iterator[MeasuredValue]:
+    """Yield the lines of a table of details.
 
-
-def _append(path: Path, lines: Sequence[Sequence[str]], mark: str = "") -> None:
-    """Write whole lines by one call of the system, so that a kill leaves none in part."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[str(safe_cell(cell)) for cell in line] for line in lines])
-    descriptor = open_private(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(descriptor, (mark + text.getvalue()).encode("utf-8", "backslashreplace"))
-    finally:
-        os.close(descriptor)
-
-
-def _end_line(path: Path) -> None:
-    """End the last line of a table whose writer was killed on a full disk."""
-    with path.open("rb+") as file:
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+    Raises:
+        ReadError: the file is no such table.
+    """
+    for line in read_lines(details, DETAIL_COLUMNS):
+        try:
+            figures_of = [None if not cell.strip() else float(cell) for cell in line[_METRICS]]
+            status = Status(line[-2].strip())
+        except ValueError as error:
+            raise ReadError(f"{details}: the line of {line[0]!r:.80} holds no numbers, or no status") from error
+        dtype = line[2].strip().removeprefix("torch.")
+        yield MeasuredValue(line[0], dtype, PublishedMetrics(*figures_of), status, line[-1].strip())
 
 
 def _dtype_text(dtype: str) -> str:
-    return f"torch.{dtype}" if dtype else _BLANK
+    return f"torch.{dtype}" if dtype else BLANK

@@ -81,7 +81,7 @@ def test_every_option_has_help_of_whole_sentences(name: str) -> None:
     ("arguments", "said"),
     [
         (["compair"], "no such command 'compair'; did you mean 'compare'? (see msprobe --help)"),
-        (["xyz"], "no such command 'xyz'; commands: acc_check, accept, code_mapping, "),
+        (["xyz"], "no such command 'xyz'; commands: acc_check, accept, api_precision_"),
         (["--wrong"], "No such option"),
         (["validate"], "Missing argument 'CONFIG' (see msprobe validate --help)"),
         (["validate", "a\0b"], r"the argument 'a\x00b' holds a NUL character: remove it (see msprobe validate --help)"),

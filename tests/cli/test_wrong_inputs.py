@@ -78,7 +78,7 @@ def changed(folder: Path, name: str, **fields: Any) -> None:
 WRONG: list[tuple[str, int, str, str]] = [
     # words, exit status, what and where, what to do
     ("compair", 2, "no such command 'compair'", "did you mean 'compare'?"),
-    ("xyz", 2, "no such command 'xyz'", "commands: acc_check, accept, code_mapping"),
+    ("xyz", 2, "no such command 'xyz'", "commands: acc_check, accept, api_precision"),
     ("--wrong", 2, "No such option '--wrong'", "see msprobe --help"),
     ("-f", 2, "Option '-f' requires an argument", "see msprobe --help"),
     ("-f jax compare", 2, "'jax' is not one of 'pytorch', 'mindspore'", "see msprobe --help"),
@@ -134,6 +134,9 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("acc_check -api_info good -config list.yaml", 2, "list.yaml: ", "an object"),
     ("acc_check -api_info good -o file", 2, "file is a file", "give a folder for the result"),
     ("acc_check -api_info good --html nothing", 2, "nothing is a folder", "give the name of a file"),
+    ("api_precision_compare -npu a.json", 2, "Missing option '-gpu'", "see msprobe api_precision_compare --help"),
+    ("api_precision_compare -npu absent -gpu absent", 2, "absent: cannot be read", "No such file"),
+    ("api_precision_compare -npu a.json -gpu a.json", 2, "a.json: not this kind of table", "API Name"),
     ("run_ut -api_info absent", 2, "absent: no such file or folder", GIVE),
     (
         "multi_acc_check -api_info good -n 65",

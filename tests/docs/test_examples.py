@@ -17,9 +17,6 @@ from tests.docs.pages import PAGES, Block, blocks
 
 SHOWN_IN_TABLES_ONLY = {
     "enable_dataloader": "has no effect",
-    "white_list": "of task acc_check, which is not in this release",
-    "black_list": "of task acc_check, which is not in this release",
-    "error_data_path": "of task acc_check, which is not in this release",
     "check_mode": "of MindSpore before 2.3, which is not supported",
 }
 INSIDE = {"before_first_start", "check", "is_model", "make_backend", "make_session"}  # what a framework fills in

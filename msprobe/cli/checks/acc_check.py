@@ -31,9 +31,10 @@ def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
         shared("output_path", default="./", type=OutputFolder(), older=("--out_path",), help="Folder for the tables."),
         click.option(
             "-d", "--device", "devices", multiple=True, metavar="DEVICE",
-            help="Device under test: a name (cpu, cuda:0, npu:1) or a number; repeat it, or separate several by "
-            "commas. Default: the best of this machine.",
+            help="Device under test: a name (cpu, cuda:0, npu:1) or a number, or several of them. "
+            "Default: the best of this machine.",
         ),
+        click.argument("more_devices", nargs=-1, metavar=""),
         click.option(
             "-save_error_data", "--save-error-data", "save", is_flag=True, help="Keep the tensors of calls that fail."
         ),
@@ -142,7 +143,7 @@ def _request(options: dict[str, Any], workers: int) -> Request:
     config = read_config(Path(options["config"]) if options["config"] else None)
     if options["jit"]:
         logger.warning("-j compiles operators on an NPU; it does nothing here")
-    devices = tuple(name for given in options["devices"] for name in given.replace(",", " ").split())
+    devices = tuple(name for given in _given_devices(options) for name in given.replace(",", " ").split())
     return Request(
         Path(options["api_info"]),
         Path(options["output_path"]),
@@ -156,6 +157,14 @@ def _request(options: dict[str, Any], workers: int) -> Request:
         Path(options["resume"]) if options["resume"] else None,
         _error_data_folder(options, config.error_data_path),
     )
+
+
+def _given_devices(options: dict[str, Any]) -> tuple[str, ...]:
+    """Return the devices behind ``-d``, of which click takes one and leaves the others as words of their own."""
+    given, more = options["devices"], options["more_devices"]
+    if more and not given:
+        raise click.UsageError(f"unexpected extra argument {more[0]}")
+    return (*given, *more)
 
 
 def _error_data_folder(options: dict[str, Any], configured: str) -> Path | None:

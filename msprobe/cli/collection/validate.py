@@ -60,6 +60,8 @@ def _support(config: "DumpConfig", framework: str | None) -> "tuple[list[Problem
         refused, refuses_all = mode_refusals(config, framework), bool(framework_problems(config, framework))
     if refuses_all:
         return next(iter(refused.values())), []
+    if note := config.task_spec.no_collection:
+        return [], [f"task: {config.task}: {note}"]
     return [], [f"not on {name}: {problem}" for name, problems in refused.items() for problem in problems]
 
 

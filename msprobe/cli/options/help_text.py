@@ -30,6 +30,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe accept result.json --reason 'other gelu' --place 'Functional.gelu.*.forward' -o accepted.yaml",
     ),
     "acc_check": _checks("acc_check"),
+    "api_precision_compare": (
+        "msprobe api_precision_compare -npu npu/accuracy_checking_details_20260101120000.csv "
+        "-gpu gpu/accuracy_checking_details_20260101120000.csv -o compared",
+    ),
     "code_mapping": ("msprobe code_mapping --ir rank_0/graphs -i rank_0/Net/0/0 -o mapped",),
     "compare": (
         "msprobe compare -tp run_bad -gp run_good",

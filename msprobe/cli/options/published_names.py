@@ -13,7 +13,6 @@ _RULE_FILES = f"belongs to -m offline_data, which {_ASCEND_FILES}"
 _OLD_COMPARE = "gave a compare.json; write its npu_path after -tp and its bench_path after -gp"
 
 _COMMANDS: Mapping[str, str] = {
-    "api_precision_compare": f"compares two results of acc_check, which msprobe does not do; {_RECORD_BOTH}",
     "op_generate": "writes a script for one API, which msprobe does not do; record with task tensor and load the "
     "inputs of the call from dump_tensor_data",
     "parse": "converts files of an Ascend tool chain; a kernel dump of MindSpore is read with msprobe import",

@@ -56,6 +56,8 @@ class RuntimeFacts:
 
 def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
     """Return the settings of ``config`` that do not fit the mode, each with what to do."""
+    if config.task_spec.command:
+        return []
     problems = list(_static_problems(config, facts) if facts.graph_mode else _dynamic_problems(config))
     if config.level == "L2" and config.task_spec.kernels:
         problems += _kernel_problems(config, facts)

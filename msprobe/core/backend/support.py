@@ -171,6 +171,8 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     """Return every field of ``config`` that the framework cannot serve, without regard to its mode."""
     name = support.framework
     problems: list[Problem] = []
+    if config.task_spec.command:
+        return problems
     if config.task not in support.tasks:
         removed = f"{REMOVED_TASKS[config.task]}; " if config.task in REMOVED_TASKS else ""
         problems.append(Problem("task", config.task, f"{removed}{name} collects {', '.join(support.tasks)}"))

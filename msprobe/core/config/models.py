@@ -151,7 +151,7 @@ class TensorSection(Section):
 
 
 class AccCheckSection(Section):
-    """task acc_check: each recorded API is run again and judged. No framework supports this task yet."""
+    """task acc_check: what ``msprobe acc_check`` reads, which runs each recorded API again. It collects nothing."""
 
     input_folders: ClassVar[Mapping[str, str]] = {
         **Section.input_folders,
@@ -229,6 +229,7 @@ class TaskSpec:
         only_findings: record nothing but the calls that the judge reports, so an empty dump is a good result.
         judge: import path (``module:function``) of what makes the judge of one step from the ``DumpConfig``; "" when
             every call is recorded without a verdict. It is imported when a step begins.
+        command: the command of msprobe that reads the section; a task that has one collects nothing.
     """
 
     section: type[Section]
@@ -244,6 +245,12 @@ class TaskSpec:
     needs_bench_path: bool = False
     only_findings: bool = False
     judge: str = ""
+    command: str = ""
+
+    @property
+    def no_collection(self) -> str:
+        """Return what a user has to know of a task that collects nothing; "" for any other."""
+        return self.command and f"it collects nothing; it is for {self.command}"
 
     @property
     def compares_live(self) -> bool:
@@ -256,7 +263,9 @@ _ALL_LEVELS: tuple[LevelName, ...] = ("L0", "L1", "L2", "mix", "debug")
 TASKS: Mapping[str, TaskSpec] = {
     "statistics": TaskSpec(StatisticsSection, _ALL_LEVELS, async_dump=True, kernels=True),
     "tensor": TaskSpec(TensorSection, _ALL_LEVELS, saves_tensors=True, async_dump=True, kernels=True),
-    "acc_check": TaskSpec(AccCheckSection, aliases=("run_ut",)),  # for a later release: no framework supports it yet
+    "acc_check": TaskSpec(
+        AccCheckSection, aliases=("run_ut",), command="msprobe acc_check -api_info DUMP -config FILE"
+    ),
     "overflow_check": TaskSpec(
         OverflowCheckSection,
         kernels=True,

@@ -30,7 +30,6 @@ _EXPECTED = {
 }
 _RECORD_BOTH = "record the run on both devices and compare with msprobe compare"
 REMOVED_TASKS: Mapping[str, str] = {
-    "acc_check": f"msprobe does not check single APIs (acc_check, earlier run_ut); {_RECORD_BOTH}",
     "free_benchmark": f"msprobe does not have it; {_RECORD_BOTH}",
     "grad_probe": "msprobe does not have it; statistics at level mix records gradients",
 }

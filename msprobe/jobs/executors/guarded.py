@@ -29,18 +29,28 @@ class Lost(NamedTuple):
     reason: str
 
 
+class _Limits(NamedTuple):
+    """Seconds that a task may take, and what the first one of a process may take beside."""
+
+    task: float
+    start: float
+
+
 _Answers = queue.SimpleQueue[tuple[int, str | Lost | MsprobeException]]
 
 
 class GuardedExecutor:
     """Runs work in worker processes, with a time limit for each task."""
 
-    def __init__(self, workers: int, seconds: float) -> None:
-        """``workers`` is the largest number of processes, ``seconds`` the time that a task may take.
+    def __init__(self, workers: int, seconds: float, start_seconds: float = START_SECONDS) -> None:
+        """Take the largest number of processes, which share the processors of the machine, and the limits of time.
 
-        The workers share the processors of the machine.
+        Args:
+            workers: the number of processes.
+            seconds: what a task may take.
+            start_seconds: what the first task of each process may take beside that.
         """
-        self._workers, self._seconds = workers, seconds
+        self._workers, self._limits = workers, _Limits(seconds, start_seconds)
         self._variables = {name: str(max(1, cpu_count() // workers)) for name in _THREADS} if workers > 1 else {}
 
     def run(self, work: str, tasks: Sequence[str]) -> Iterator[tuple[int, str | Lost]]:
@@ -55,7 +65,7 @@ class GuardedExecutor:
         answers: _Answers = queue.SimpleQueue()
         with ExitStack() as stack:
             for _ in range(min(self._workers, len(tasks))):
-                worker = _Worker(work, self._seconds, self._variables)
+                worker = _Worker(work, self._limits, self._variables)
                 stack.callback(worker.close)
                 threading.Thread(target=worker.hand_out, args=(waiting, tasks, answers), daemon=True).start()
             for _ in tasks:
@@ -68,8 +78,8 @@ class GuardedExecutor:
 class _Worker:
     """A worker process, and the one after it when it is lost."""
 
-    def __init__(self, work: str, seconds: float, variables: Mapping[str, str]) -> None:
-        self._work, self._seconds, self._variables = work, seconds, variables
+    def __init__(self, work: str, limits: _Limits, variables: Mapping[str, str]) -> None:
+        self._work, self._limits, self._variables = work, limits, variables
         self._process: subprocess.Popen[str] | None = None
         self._closed, self._lock = False, threading.Lock()
 
@@ -90,19 +100,21 @@ class _Worker:
             process = self._process or start_worker(self._work, self._variables)
             self._process = process
         late = threading.Event()
-        timer = threading.Timer(self._seconds + (START_SECONDS if fresh else 0.0), _stop, (process, late))
+        allowed = self._limits.task + (self._limits.start if fresh else 0.0)
+        timer = threading.Timer(allowed, _stop, (process, late))
         timer.start()
         answer = run_task(process, task)
         timer.cancel()
         if answer is None:
             self._process = None
             kill_worker(process)
-            return Lost(f"it took more than {self._seconds:g} seconds" if late.is_set() else _ending(process))
+            return Lost(f"it took more than {self._limits.task:g} seconds" if late.is_set() else _ending(process))
         if "answer" not in answer:
             return MsprobeException(answer["code"], answer["error"])
         return str(answer["answer"])
 
     def close(self) -> None:
+        """End the process at once."""
         with self._lock:
             self._closed = True
             if self._process is not None:

@@ -283,7 +283,6 @@ def test_bad_init_step(bench: Any, step: Any) -> None:
 UNSUPPORTED = [
     ({"level": "L2", "task": "tensor", "section": {"list": ["linear"]}}, "list"),
     ({"task": "exception_dump"}, "task"),
-    ({"task": "acc_check"}, "task"),
     ({"task": "diff_check"}, "bench_path"),
 ]
 
@@ -293,6 +292,19 @@ def test_what_is_not_available_is_refused_before_training(bench: Any, asked: dic
     with pytest.raises(MsprobeException, match=field) as caught:
         bench.open(**asked)
     assert "\n" not in str(caught.value).strip()
+
+
+@pytest.mark.parametrize("task", ["acc_check", "run_ut"])
+def test_the_task_of_a_command_collects_nothing_and_says_so(
+    task: str, bench: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    debugger = bench.open(task=task)
+    debugger.start()
+    torch.exp(torch.ones(2))
+    debugger.stop()
+    debugger.step()
+    assert list(tmp_path.rglob("dump.json")) == []
+    assert "task acc_check: it collects nothing; it is for msprobe acc_check -api_info" in caplog.text
 
 
 def test_names_follow_what_the_latest_start_was_given(bench: Any) -> None:

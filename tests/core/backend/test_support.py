@@ -34,10 +34,7 @@ def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
     ("framework", "raw", "path"),
     [
         ("pytorch", {"task": "exception_dump"}, "task"),
-        ("pytorch", {"task": "acc_check"}, "task"),
         ("msadapter", {"task": "exception_dump", "level": "L2"}, "task"),
-        ("msadapter", {"task": "acc_check"}, "task"),
-        ("mindspore", {"task": "acc_check"}, "task"),
         ("mindspore", {"task": "overflow_check", "level": "debug"}, "level"),
         ("msadapter", {"task": "tensor", "level": "L2"}, "level"),
         ("pytorch", {"task": "diff_check"}, "diff_check.bench_path"),

@@ -89,7 +89,6 @@ def test_the_cells_follow_the_declaration() -> None:
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({"task": "acc_check"}, "task"),
         ({"custom_op_namespaces": ["mine"]}, "custom_op_namespaces"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

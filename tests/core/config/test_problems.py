@@ -42,8 +42,7 @@ SWITCH, COUNT, FULL = "must be true or false", "-1 (no limit) or greater than 0"
 COMMON = [
     *rows("task", "allowed: statistics, tensor", "free_benchmark", 3),
     *rows("task", 'did you mean "tensor"?', "tensors", "Tensor", ["tensor"]),
-    *rows("task", "pytorch collects statistics, tensor, structure", "exception_dump", "acc_check", "run_ut"),
-    *rows("task", "check single APIs (acc_check, earlier run_ut); record the run on both", "acc_check", "run_ut"),
+    *rows("task", "pytorch collects statistics, tensor, structure", "exception_dump"),
     *rows("dump_path", TEXT, 3, ["x"], True),
     *rows("dump_path", "is required: the directory for the results", "", None),
     *rows("dump_path", "must not contain NUL", "a\0b", "a\nb"),
@@ -175,7 +174,7 @@ def test_a_bad_value(raw: dict[str, Any], path: str, remedy: str, tmp_path: Path
         for key, value in [
             ("task", "tensors"),
             ("task", 3),
-            ("task", "acc_check"),
+            ("task", "grad_probe"),
             ("level", "L9"),
             ("level", 0),
             ("dump_path", 3),

@@ -96,8 +96,8 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
             return _constant(argument, device)
         leaf = _tensor(argument, device)
         leaves.append(leaf)
-        # A leaf that asks for a gradient cannot be written in place; a view of it can.
-        return leaf * 1 if argument.requires_grad and call.gradients else leaf
+        # A leaf that asks for a gradient cannot be written in place; its clone can, which computes nothing.
+        return leaf.clone() if argument.requires_grad and call.gradients else leaf
 
     with _quiet(call, device), _moving_what_is_saved(call):
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
@@ -133,8 +133,8 @@ def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
     def moved(tensor: torch.Tensor) -> torch.Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor
-        signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device) * 2 - 1
-        return tensor.detach() * (1.0 + call.saved_roundoff * signs)
+        up = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device).bool()
+        return torch.where(up, tensor.detach() * (1.0 + call.saved_roundoff), tensor * (1.0 - call.saved_roundoff))
 
     with torch.autograd.graph.saved_tensors_hooks(moved, lambda tensor: tensor):
         yield

@@ -50,6 +50,7 @@ class StepRankFilter:
 
     def __init__(self, config: DumpConfig) -> None:
         self._level = config.level
+        self._is_of_command = bool(config.task_spec.command)
         self._steps = config.step
         self._ranks = config.rank
         self._logged = False
@@ -96,6 +97,8 @@ class StepRankFilter:
 
     def _nothing(self, counts: CallCounts) -> str:
         """Return why nothing was collected; empty when that is meant so, or follows from an error of the program."""
+        if self._is_of_command:
+            return ""
         if self._unmet:
             return f"nothing was collected: {self._unmet}"
         if self._rejected is not None:

@@ -29,7 +29,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "one direction of kernels": ("O0", {"level": "L2", "statistics": {"data_mode": ["forward"]}}, "data_mode", "input"),
     "counts at L1": ("", {"level": "L1", "statistics": LIST}, "summary_mode", "kernels (L2)"),
     "overflow_check of kernels": ("", {"level": "L2", "task": "overflow_check"}, "level", "L0, L1 or mix"),
-    "a task of PyTorch": ("", {"level": "L1", "task": "acc_check"}, "task", "mindspore collects"),
     "operators of torch": ("", {"level": "L1", "custom_op_namespaces": ["mine"]}, "custom_op_namespaces", "torch.ops"),
     "modules of PyTorch": ("", {"level": "L1", "load": LOAD}, "load.modules[0]", "Cell.<path>"),
     "requests at kernels": ("", {"level": "L2", "statistics": {"request_id": "7"}}, "request_id", "dynamic graphs"),
