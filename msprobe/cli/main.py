@@ -83,6 +83,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
     ),
     "run": CommandEntry("msprobe.cli.collection.run:command", "Run an unmodified training script and collect from it."),
+    "run_overflow_check": CommandEntry(
+        "msprobe.cli.checks.run_overflow_check:command", "Tell which recorded overflows the CPU has too."
+    ),
     "run_ut": CommandEntry("msprobe.cli.checks.acc_check:run_ut", "Older name of acc_check."),
     "split_inputs": CommandEntry(
         "msprobe.cli.collection.split_inputs:command", "Cut the inputs of a good run for the ranks of another one."

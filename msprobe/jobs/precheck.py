@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msprobe.core.errors import InterfaceError, NotComparableError
+from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from msprobe.core.store.reader import Dump, only_dump
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.executors.guarded import GuardedExecutor, Lost
-from msprobe.jobs.precheck_work import WORK, check, parse_answer, task_text
+from msprobe.jobs.precheck_work import BEST_DEVICE, WORK, check, parse_answer, task_text, tested_devices
 from msprobe.jobs.replayers import make_replayer
 from msprobe.precheck.checked_call import CheckedCall, Status, skipped
 from msprobe.precheck.chosen_cases import ChosenCase, Selection, choose, unknown_names
@@ -27,7 +27,6 @@ from msprobe.replay.cases import cases_of
 ERROR_DATA = "ut_error_data"
 SECONDS = 300.0
 """What one call may take, unless the user says otherwise."""
-BEST_DEVICE = "best"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,9 @@ def precheck(request: Request, show: Callable[[float, float], None] | None = Non
         NotComparableError: no recorded call is left to check.
         OSError: a table cannot be written.
     """
-    dump = _only_dump(request.api_info)
+    dump = only_dump(request.api_info)
     framework = dump.framework or "pytorch"
-    devices = _devices(request, framework)
+    devices = tested_devices(request.devices or (request.settings.device,), framework)
     settings = replace(request.settings, device=devices[0])
     digits = settings.digits
     tables = resumed_tables(request.resume, digits) if request.resume else new_tables(request.output, digits)
@@ -93,33 +92,6 @@ def precheck(request: Request, show: Callable[[float, float], None] | None = Non
         if show is not None:
             show(number + 1, len(chosen))
     return result
-
-
-def _only_dump(path: Path) -> Dump:
-    places = find_dumps(path)
-    if len(places) > 1:
-        raise InterfaceError(
-            f"-api_info {path}: holds {len(places)} dumps; give the dump.json of one step and rank, such as "
-            f"{places[0].document}"
-        )
-    return load_dump(places[0])
-
-
-def _devices(request: Request, framework: str) -> tuple[str, ...]:
-    wanted = request.devices or (request.settings.device,)
-    replayer = make_replayer(framework)
-    best = replayer.best_device()
-    devices = tuple(best if device == BEST_DEVICE else _named(device, best) for device in wanted)
-    if len(set(devices)) < len(devices):
-        raise InterfaceError(f"-d {', '.join(wanted)}: names a device twice; give each device once")
-    for device in devices:
-        replayer.check_device(device)
-    return devices
-
-
-def _named(device: str, best: str) -> str:
-    """Return the device of a number, as older scripts give it: of the best kind that this machine has."""
-    return f"{best}:{device}" if device.isdecimal() else device
 
 
 def _chosen(dump: Dump, selection: Selection) -> Iterator[ChosenCase]:

@@ -6,13 +6,14 @@ A task names the dump, the call and the settings; dump and framework are loaded 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend.replaying import Replayer
+from msprobe.core.errors import InterfaceError
 from msprobe.core.store.reader import Place, load_dump
 from msprobe.jobs.replayers import make_replayer
 from msprobe.numerics.published.metrics import PublishedMetrics
@@ -21,6 +22,7 @@ from msprobe.precheck.error_data import keep_error_data
 from msprobe.precheck.settings import CheckSettings
 from msprobe.replay.cases import Case, cases_of
 
+BEST_DEVICE = "best"
 WORK = "msprobe.jobs.precheck_work:work"
 
 
@@ -32,8 +34,7 @@ def task_text(document: Path, framework: str, name: str, settings: CheckSettings
 def work(task: str) -> str:
     """Check the call of a task."""
     document, framework, name, settings = json.loads(task)
-    case = _cases(document)[name]
-    return answer_text(check(case, _replayer(framework), CheckSettings.parse(settings)))
+    return answer_text(check(case_of(document, name), replayer_of(framework), CheckSettings.parse(settings)))
 
 
 def check(case: Case, replayer: Replayer, settings: CheckSettings) -> CheckedCall:
@@ -63,11 +64,38 @@ def _value(content: Mapping[str, Any]) -> CheckedValue:
     return CheckedValue(**{**content, **own})
 
 
+def case_of(document: str, name: str) -> Case:
+    """Return a recorded call; the dump is loaded once for each worker."""
+    return _cases(document)[name]
+
+
 @lru_cache(maxsize=1)
 def _cases(document: str) -> Mapping[str, Case]:
     return {case.name: case for case in cases_of(load_dump(Place(Path(document))))}
 
 
 @lru_cache(maxsize=1)
-def _replayer(framework: str) -> Replayer:
+def replayer_of(framework: str) -> Replayer:
+    """Return what runs calls of a framework; it is imported once for each worker."""
     return make_replayer(framework)
+
+
+def tested_devices(wanted: Sequence[str], framework: str) -> tuple[str, ...]:
+    """Return the devices that a user has given, by their names in the framework.
+
+    Args:
+        wanted: names; ``best`` for the best one of this machine; a number, as older scripts give it, is one of the
+            best kind.
+        framework: whose devices they are.
+
+    Raises:
+        MsprobeException: this machine has no such device, or one is given twice.
+    """
+    replayer = make_replayer(framework)
+    best = replayer.best_device()
+    devices = tuple(best if each == BEST_DEVICE else f"{best}:{each}" if each.isdecimal() else each for each in wanted)
+    if len(set(devices)) < len(devices):
+        raise InterfaceError(f"-d {', '.join(wanted)}: names a device twice; give each device once")
+    for device in devices:
+        replayer.check_device(device)
+    return devices

@@ -137,6 +137,8 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("api_precision_compare -npu a.json", 2, "Missing option '-gpu'", "see msprobe api_precision_compare --help"),
     ("api_precision_compare -npu absent -gpu absent", 2, "absent: cannot be read", "No such file"),
     ("api_precision_compare -npu a.json -gpu a.json", 2, "a.json: not this kind of table", "API Name"),
+    ("run_overflow_check -api_info absent", 2, "absent: no such file or folder", GIVE),
+    ("run_overflow_check -api_info good", 3, "good/dump.json: no recorded call has an infinity or NaN", "results"),
     ("run_ut -api_info absent", 2, "absent: no such file or folder", GIVE),
     (
         "multi_acc_check -api_info good -n 65",

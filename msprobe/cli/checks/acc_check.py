@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from msprobe.cli.checks.options import API_INFO, TIMEOUT
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFile, OutputFolder
@@ -24,10 +25,7 @@ _FAILING = {"never": (), "error": ("error", "not_checked"), "warning": ("error",
 def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that both commands have."""
     options = (
-        click.option(
-            "-api_info", "--api_info_file", "--api-info", "api_info", required=True, metavar="PATH",
-            help="The dump.json of level L1 or mix, or a folder with one.",
-        ),
+        API_INFO,
         shared("output_path", default="./", type=OutputFolder(), older=("--out_path",), help="Folder for the tables."),
         click.option(
             "-d", "--device", "devices", multiple=True, metavar="DEVICE",
@@ -53,10 +51,7 @@ def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-j", "--jit_compile", "--jit-compile", "jit", is_flag=True, help="Compile operators (NPU only)."),
         shared("policy", help="Who judges: rounding and condition of the call, or the published first stage."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of drawn inputs."),
-        click.option(
-            "--timeout", type=click.FloatRange(min=0, min_open=True), default=300.0, show_default=True,
-            metavar="SECONDS", help="What one call may take.",
-        ),
+        TIMEOUT,
         shared("json_path"),
         shared("html", type=OutputFile(), help="Also write one HTML report that works offline."),
         shared("junit", type=OutputFile(), help="Also write the calls as JUnit XML, for CI systems."),
@@ -136,7 +131,8 @@ def _write(options: dict[str, Any], result: PrecheckResult) -> None:
 
 def _request(options: dict[str, Any], workers: int) -> Request:
     from msprobe.core.log import logger
-    from msprobe.jobs.precheck import BEST_DEVICE, Request
+    from msprobe.jobs.precheck import Request
+    from msprobe.jobs.precheck_work import BEST_DEVICE
     from msprobe.precheck.chosen_cases import Selection
     from msprobe.precheck.settings import CheckSettings, read_config
 

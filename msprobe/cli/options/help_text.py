@@ -70,6 +70,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe run -c config.json python train.py --epochs 1",
         "msprobe run -c config.json -m GPTModel -- torchrun --nproc-per-node 2 train.py",
     ),
+    "run_overflow_check": ("msprobe run_overflow_check -api_info run/step0/rank0/dump.json -o overflows",),
     "run_ut": _checks("run_ut"),
     "split_inputs": ("msprobe split_inputs -tp run_on_4_ranks -gp run_good --target-parallel tp=2,pp=2 -o inputs",),
     "support": ("msprobe support", "msprobe support --feature summary_mode"),

@@ -20,7 +20,6 @@ _COMMANDS: Mapping[str, str] = {
     "with msprobe run",
     "install_deps": "installs packages for model files; msprobe needs none: pip install 'msprobe[report]' "
     "reads xlsx tables",
-    "run_overflow_check": "is msprobe overflow_check -i STEP_FOLDER",
     "graph": "is msprobe graph_visualize -tp DUMP -o FOLDER",
     "config_checking": "is msprobe config_check",
 }

@@ -189,6 +189,20 @@ def load_dump(place: Place) -> Dump:
         return _from_documents(place)
 
 
+def only_dump(path: Path) -> Dump:
+    """Load the one dump at or below a path.
+
+    Raises:
+        ReadError: there is none, several, or a damaged one.
+    """
+    places = find_dumps(path)
+    if len(places) > 1:
+        raise ReadError(
+            f"{path}: holds {len(places)} dumps; give the dump.json of one step and rank, such as {places[0].document}"
+        )
+    return load_dump(places[0])
+
+
 def _from_journal(place: Place, journal: Path) -> Dump | None:
     from msprobe.core.store.journal import fold  # not free, and most runs end
 

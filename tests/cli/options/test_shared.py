@@ -18,6 +18,7 @@ OTHER_MEANINGS = {
     "-m": "compare: a mode of older scripts; run: the model",
     "-d": "config_check: to collect a configuration",
     "--dump": "the same",
+    "--device": "acc_check: several devices; run_overflow_check: one",
     "-f": "acc_check: one call of a kind; elsewhere the framework",
 }
 """Names with one meaning in one command and another one in another, all from the published tool but the first."""
@@ -42,6 +43,7 @@ ONE_DECLARATION = (
     {"compare", "graph_visualize"},
     {"acc_check", "multi_acc_check", "run_ut", "multi_run_ut"},
     {"multi_acc_check", "multi_run_ut"},
+    {"acc_check", "multi_acc_check", "run_overflow_check", "run_ut", "multi_run_ut"},
 )
 """They share ``mapping_flags``, or the options of a check, which is one declaration too."""
 
