@@ -79,6 +79,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "noise": CommandEntry(
         "msprobe.cli.comparison.noise:command", "Learn from reruns how far two runs normally differ."
     ),
+    "op_generate": CommandEntry(
+        "msprobe.cli.checks.op_generate:command", "Write a script that runs one recorded call alone."
+    ),
     "overflow_check": CommandEntry(
         "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
     ),

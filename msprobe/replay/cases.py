@@ -7,7 +7,7 @@ for case in cases_of(dump):
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,12 @@ class Case:
 
 def cases_of(dump: Dump) -> Iterator[Case]:
     """Yield the calls of functions of a dump, in the order in which they were made."""
-    for name, record in dump.data.items():
+    return cases_in(dump.data, dump.tensor_folder)
+
+
+def cases_in(records: Mapping[str, dict[str, Any]], folder: Path) -> Iterator[Case]:
+    """Yield the calls of functions among records, whose tensor files lie in ``folder``."""
+    for name, record in records.items():
         try:
             entry = parse_entry(name)
         except NameSyntaxError:
@@ -55,8 +60,8 @@ def cases_of(dump: Dump) -> Iterator[Case]:
         if not isinstance(entry, ApiName) or entry.phase is not Phase.FORWARD:
             continue
         stem = f"{entry.stem}.{entry.call}"
-        backward = dump.data.get(f"{stem}.{Phase.BACKWARD.value}")
-        yield Case(stem, entry, record, backward, dump.tensor_folder)
+        backward = records.get(f"{stem}.{Phase.BACKWARD.value}")
+        yield Case(stem, entry, record, backward, folder)
 
 
 def prepare(case: Case, seed: int = 0) -> PreparedCall:

@@ -81,7 +81,7 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudge
     """
     target = replayer.run(call, device)
     golden_call, golden, dtype = _golden(call, replayer)
-    if replayer.is_random(call.prefix, call.api) and _draws(golden_call, golden, replayer):
+    if draws_random_numbers(golden_call, replayer, golden):
         return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
     moved = _Moved(call, golden_call, replayer, ties=_selects(golden))
     forward = list(_values(target.outputs, golden.outputs, "output", moved, "outputs"))
@@ -89,8 +89,20 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudge
     return CallJudgement(forward, backward, dtype)
 
 
-def _draws(call: PreparedCall, execution: Execution, replayer: Replayer) -> bool:
-    """Return whether another seed gives another result: attention without dropout, for one, draws nothing."""
+def draws_random_numbers(call: PreparedCall, replayer: Replayer, execution: Execution | None = None) -> bool:
+    """Return whether another seed gives another result: attention without dropout, for one, draws nothing.
+
+    Args:
+        call: the call.
+        replayer: what runs it.
+        execution: what it returned; None to run it for that.
+
+    Raises:
+        CannotReplayError: it cannot be run on the CPU.
+    """
+    if not replayer.is_random(call.prefix, call.api):
+        return False
+    execution = execution or replayer.run(call, GOLDEN_DEVICE)
     again = replayer.run(replace(call, seed=call.seed + 1), GOLDEN_DEVICE)
     pairs = zip(execution.outputs, again.outputs, strict=True)
     return not all(_same(own, other) for own, other in pairs)

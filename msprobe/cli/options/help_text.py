@@ -62,6 +62,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe noise run1 run2 run3 -o noise.json",
         "msprobe noise reruns/* -o noise.json",
     ),
+    "op_generate": (
+        "msprobe op_generate run/step0/rank0 --api Functional.linear.0 --backward -o scripts",
+        "msprobe op_generate -i config_op.json -o scripts",
+    ),
     "overflow_check": (
         "msprobe overflow_check -i run_bad/step0",
         "msprobe overflow_check -i run_bad -o findings --fail-on found",

@@ -13,8 +13,6 @@ _RULE_FILES = f"belongs to -m offline_data, which {_ASCEND_FILES}"
 _OLD_COMPARE = "gave a compare.json; write its npu_path after -tp and its bench_path after -gp"
 
 _COMMANDS: Mapping[str, str] = {
-    "op_generate": "writes a script for one API, which msprobe does not do; record with task tensor and load the "
-    "inputs of the call from dump_tensor_data",
     "parse": "converts files of an Ascend tool chain; a kernel dump of MindSpore is read with msprobe import",
     "offline_dump": "runs model files (ONNX, OM), which msprobe does not do; record the training or inference script "
     "with msprobe run",

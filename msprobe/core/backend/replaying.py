@@ -50,7 +50,7 @@ class Constant:
     value: Any = None
 
 
-Argument = HeldTensor | Constant | list["Argument"] | dict[str, "Argument"]
+Argument = HeldTensor | Constant | list["Argument"] | tuple["Argument", ...] | dict[str, "Argument"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,14 @@ class Replayer(Protocol):
         """
         ...
 
+    def expression(self, prefix: str, api: str) -> str:
+        """Return the expression of Python by which a program names that function, behind ``import FRAMEWORK``.
+
+        Raises:
+            CannotReplayError: there is no such function, or no expression names it.
+        """
+        ...
+
     def is_random(self, prefix: str, api: str) -> bool:
         """Return whether the results depend on random numbers."""
         ...
@@ -146,7 +154,7 @@ class Replayer(Protocol):
 def _tensors(argument: Argument) -> Iterator[HeldTensor]:
     if isinstance(argument, HeldTensor):
         yield argument
-    elif isinstance(argument, list):
+    elif isinstance(argument, (list, tuple)):
         for each in argument:
             yield from _tensors(each)
     elif isinstance(argument, dict):
@@ -154,10 +162,18 @@ def _tensors(argument: Argument) -> Iterator[HeldTensor]:
             yield from _tensors(each)
 
 
+def is_index(argument: Argument) -> bool:
+    """Return whether a list is the index of several dimensions, which is a tuple: it has a slice or an ellipsis."""
+    return isinstance(argument, list) and any(
+        isinstance(each, Constant) and each.kind in ("slice", "ellipsis") for each in argument
+    )
+
+
 def mapped(argument: Argument, change: Callable[[HeldTensor | Constant], Any]) -> Any:
-    """Return an argument in which ``change`` has taken each tensor and each constant."""
-    if isinstance(argument, list):
-        return [mapped(each, change) for each in argument]
+    """Return an argument in which ``change`` has taken each tensor and each constant; an index is a tuple."""
+    if isinstance(argument, (list, tuple)):
+        parts = [mapped(each, change) for each in argument]
+        return tuple(parts) if isinstance(argument, tuple) or is_index(argument) else parts
     if isinstance(argument, dict):
         return {name: mapped(each, change) for name, each in argument.items()}
     return change(argument)

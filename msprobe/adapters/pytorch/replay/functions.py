@@ -16,6 +16,7 @@ from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.capture.patching import find_holder
 
 _NAMESPACES = {"Aten": "aten", "NPU": "npu"}
+_EXPRESSIONS = {"Functional": "torch.nn.functional", "Tensor": "torch.Tensor", "Torch": "torch", "VF": "torch._VF"}
 _DRAWN_INSIDE = frozenset({
     "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices",
@@ -47,6 +48,22 @@ class RecordedFunctions:
                     self._names.setdefault((prefix, name.rpartition(".")[2]), []).append(name)
         self._own = dict(own or {})
 
+    def expression(self, prefix: str, api: str) -> str:
+        """Return the expression that names the likeliest function, such as ``torch.nn.functional.linear``.
+
+        Raises:
+            CannotReplayError: there is none, or it is a function of the user.
+        """
+        self.candidates(prefix, api)
+        if prefix in _NAMESPACES:
+            return f"torch.ops.{_NAMESPACES[prefix]}.{api}"
+        if prefix not in _EXPRESSIONS or (prefix, api) in self._own:
+            raise CannotReplayError(f"{prefix}.{api} is no function that a script can name")
+        return f"{_EXPRESSIONS[prefix]}.{self._sorted_names(prefix, api)[0]}"
+
+    def _sorted_names(self, prefix: str, api: str) -> list[str]:
+        return sorted(self._names.get((prefix, api), ()), key=lambda name: name.count("."))
+
     def candidates(self, prefix: str, api: str) -> list[Callable[..., Any]]:
         """Return the functions that are recorded as ``PREFIX.API``, the likeliest first.
 
@@ -58,7 +75,7 @@ class RecordedFunctions:
         if prefix in _NAMESPACES:
             return [_operator(_NAMESPACES[prefix], api)]
         found = []
-        for name in sorted(self._names.get((prefix, api), ()), key=lambda name: name.count(".")):
+        for name in self._sorted_names(prefix, api):
             holder, attribute = find_holder(OWNERS.get(prefix), name)
             function = getattr(holder, attribute, None)
             if callable(function):

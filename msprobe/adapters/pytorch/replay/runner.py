@@ -68,6 +68,9 @@ class TorchReplayer:
     def function(self, prefix: str, api: str) -> Callable[..., Any]:
         return self._functions.candidates(prefix, api)[0]
 
+    def expression(self, prefix: str, api: str) -> str:
+        return self._functions.expression(prefix, api)
+
     def is_random(self, prefix: str, api: str) -> bool:
         return is_random(prefix, api)
 
@@ -102,7 +105,8 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
     with _quiet(call, device), _moving_what_is_saved(call):
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
         result = function(*args, **kwargs)
-        outputs = _outputs(result)
+        # What returns nothing, as ``__setitem__``, has changed its first argument.
+        outputs = _outputs(args[0] if result is None and args else result)
         able = tuple(position for position, value in enumerate(outputs) if _is_differentiable(value))
         gradients = _gradients(leaves, [outputs[position] for position in able], call, device)
     return Execution([_held(value) for value in outputs], gradients, able)

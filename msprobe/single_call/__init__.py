@@ -1,0 +1,1 @@
+"""A script for one recorded call: short, readable, and without msprobe."""
