@@ -73,7 +73,10 @@ def precheck(request: Request, show: Callable[[float, float], None] | None = Non
     devices = tested_devices(request.devices or (request.settings.device,), framework)
     settings = replace(request.settings, device=devices[0])
     digits = settings.digits
-    tables = resumed_tables(request.resume, digits) if request.resume else new_tables(request.output, digits)
+    if request.resume:
+        tables = resumed_tables(request.resume, digits, framework)
+    else:
+        tables = new_tables(request.output, digits, framework)
     if request.error_data is not None:
         folder = request.error_data / f"{ERROR_DATA}{tables.stamp}"
         make_folder(folder)

@@ -9,7 +9,10 @@ from typing import cast
 from msprobe.core.backend.replaying import Replayer
 from msprobe.core.errors import InterfaceError, error_text
 
-_RUNNERS: Mapping[str, str] = {"pytorch": "msprobe.adapters.pytorch.replay.runner"}
+_RUNNERS: Mapping[str, str] = {
+    "pytorch": "msprobe.adapters.pytorch.replay.runner",
+    "mindspore": "msprobe.adapters.mindspore.replay.runner",
+}
 
 
 def make_replayer(framework: str) -> Replayer:

@@ -7,7 +7,7 @@ complete, and ``-csv_path`` goes on behind it. Documented format: UTF-8 with a b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +26,10 @@ DETAIL_COLUMNS = (
     "ULP误差最大值", "ULP误差平均值", "ULP误差大于阈值占比",
     "Status", "Message",
 )  # fmt: skip
+MINDSPORE_COLUMNS = (
+    "API Name", "Bench Dtype", "Tested Dtype", "Shape", "Cosine", "MaxAbsErr", "MaxRelativeErr", "Status", "Message",
+)  # fmt: skip
+"""Those of the published check of MindSpore, which has fewer metrics."""
 _METRICS = slice(4, 21)
 """The columns of the metrics, in the order of ``PublishedMetrics``."""
 _RESULT, _DETAILS = "accuracy_checking_result_", "accuracy_checking_details_"
@@ -41,15 +45,17 @@ class ResultTables:
         stamp: the time in the names of the files.
     """
 
-    def __init__(self, result: Path, digits: int) -> None:
+    def __init__(self, result: Path, digits: int, framework: str = "pytorch") -> None:
         """Open the tables ``result`` and the one of details beside it; those that do not exist are made."""
+        self._framework = framework
         self.result = result
         self.details = result.with_name(result.name.replace(_RESULT, _DETAILS))
         self.stamp = result.stem.removeprefix(_RESULT)
         self._digits = digits
         lines = statuses_in(result) if result.exists() else ()
         self.before = {name: worse(forward, backward) for name, forward, backward, _ in lines}
-        for path, columns in ((self.details, DETAIL_COLUMNS), (self.result, RESULT_COLUMNS)):
+        details = DETAIL_COLUMNS if framework == "pytorch" else MINDSPORE_COLUMNS
+        for path, columns in ((self.details, details), (self.result, RESULT_COLUMNS)):
             if not path.exists():
                 create_table(path, columns)
             else:
@@ -67,23 +73,32 @@ class ResultTables:
         append_lines(self.result, [(call.name, str(call.forward), str(call.backward), call.message or BLANK)])
 
     def _details_of(self, value: CheckedValue) -> tuple[str, ...]:
-        dtypes = (_dtype_text(value.golden_dtype), _dtype_text(value.dtype))
+        dtypes = tuple(self._dtype_text(dtype) for dtype in (value.golden_dtype, value.dtype))
         shape = str(list(value.shape)) if value.dtype else BLANK
-        numbers = (BLANK if number is None else f"{number:.{self._digits}g}" for number in figures(value.metrics))
+        chosen: Iterable[float | None] = figures(value.metrics)
+        if self._framework != "pytorch":
+            own = value.metrics
+            chosen = (own.cosine, own.max_absolute_error, own.max_relative_error)
+        numbers = (BLANK if number is None else f"{number:.{self._digits}g}" for number in chosen)
         return (value.name, *dtypes, shape, *numbers, str(value.status), value.message or BLANK)
 
+    def _dtype_text(self, dtype: str) -> str:
+        return f"{'torch' if self._framework == 'pytorch' else self._framework}.{dtype}" if dtype else BLANK
 
-def new_tables(folder: Path, digits: int, make: Callable[[], datetime] = datetime.now) -> ResultTables:
+
+def new_tables(
+    folder: Path, digits: int, framework: str = "pytorch", make: Callable[[], datetime] = datetime.now
+) -> ResultTables:
     """Return tables with the time of now in their names.
 
     Raises:
         OSError: they cannot be made.
     """
     make_folder(folder)
-    return ResultTables(folder / f"{_RESULT}{make():%Y%m%d%H%M%S}.csv", digits)
+    return ResultTables(folder / f"{_RESULT}{make():%Y%m%d%H%M%S}.csv", digits, framework)
 
 
-def resumed_tables(result: Path, digits: int) -> ResultTables:
+def resumed_tables(result: Path, digits: int, framework: str = "pytorch") -> ResultTables:
     """Return the tables of an earlier run, to go on with.
 
     Raises:
@@ -95,7 +110,7 @@ def resumed_tables(result: Path, digits: int) -> ResultTables:
         )
     if not result.is_file():
         raise InterfaceError(f"-csv_path {result}: there is no such file")
-    return ResultTables(result, digits)
+    return ResultTables(result, digits, framework)
 
 
 def statuses_in(result: Path) -> Iterator[tuple[str, Status, Status, str]]:
@@ -135,7 +150,3 @@ def details_in(details: Path) -> Iterator[MeasuredValue]:
             raise ReadError(f"{details}: the line of {line[0]!r:.80} holds no numbers, or no status") from error
         dtype = line[2].strip().removeprefix("torch.")
         yield MeasuredValue(line[0], dtype, PublishedMetrics(*figures_of), status, line[-1].strip())
-
-
-def _dtype_text(dtype: str) -> str:
-    return f"torch.{dtype}" if dtype else BLANK

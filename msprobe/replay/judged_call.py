@@ -81,6 +81,8 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudge
     """
     target = replayer.run(call, device)
     golden_call, golden, dtype = _golden(call, replayer)
+    if dtype != "float64" and device.startswith(GOLDEN_DEVICE) and _dtypes(golden_call) == _dtypes(call):
+        raise CannotReplayError("the CPU has no kernel of a higher precision to compare with")
     if draws_random_numbers(golden_call, replayer, golden):
         return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
     moved = _Moved(call, golden_call, replayer, ties=_selects(golden))
@@ -112,6 +114,10 @@ def _same(own: object, other: object) -> bool:
     if isinstance(own, HeldTensor) and isinstance(other, HeldTensor):
         return np.array_equal(own.values, other.values, equal_nan=own.values.dtype.kind in "fc")
     return own == other
+
+
+def _dtypes(call: PreparedCall) -> list[str]:
+    return [tensor.dtype for tensor in call.tensors()]
 
 
 def _selects(golden: Execution) -> bool:

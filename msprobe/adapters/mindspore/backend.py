@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.resources import files
-from typing import Any
 
-import yaml
 from mindspore import nn
 
 from msprobe.adapters.mindspore.compile.compiled_calls import MindSporeGraphTap
 from msprobe.adapters.mindspore.kernel.runtime_dump import MindSporeKernelDump
+from msprobe.adapters.mindspore.recorded_names import read_names
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.runtime_facts import on_cpu, runtime_facts
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
@@ -34,7 +32,7 @@ from msprobe.core.selection import DataMode, risk_test
 
 def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
-    table = _table()
+    table = read_names()
     passes_risk = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(current, thread)
     unwritten = MindSporeUnwrittenMemory()
@@ -63,11 +61,6 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         version=version_text(),
         device=runtime_facts().device,
     )
-
-
-def _table() -> Any:
-    text = files("msprobe.adapters").joinpath("tables/mindspore.yaml").read_text("utf-8")
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
 
 
 def _header(config: DumpConfig) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Recorded calls of MindSpore, run again in dynamic graphs."""
