@@ -117,3 +117,11 @@ def seed_host(seed: int) -> None:
     import numpy as np  # nobody else who asks for the host needs numpy
 
     np.random.seed(seed)
+
+
+def memory_size() -> int:
+    """Return the bytes of memory of this machine; a very large number where the system does not tell."""
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError, AttributeError):
+        return 1 << 62

@@ -103,6 +103,8 @@ def check_case(case: Case, replayer: Replayer, settings: CheckSettings) -> Check
     notes = [judgement.note, "" if judgement.golden_dtype == "float64" else f"golden in {judgement.golden_dtype}"]
     if case.backward is not None and not backward and not judgement.note:
         notes.append("backward: no result takes a gradient here")
+    if not forward and not judgement.note:
+        notes.append("it returns nothing that can be compared")
     wrong = [f"{value.name[len(case.name) + 1 :]}: {value.message}" for value in (*forward, *backward) if value.message]
     message = "; ".join(filter(None, (*wrong, *notes)))
     statuses = [worse(*(value.status for value in values)) for values in (forward, backward)]

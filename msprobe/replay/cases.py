@@ -6,6 +6,7 @@ for case in cases_of(dump):
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from msprobe.core.backend.replaying import Argument, CannotReplayError, Constant, HeldTensor, PreparedCall
-from msprobe.core.errors import ReadError
+from msprobe.core.errors import ReadError, error_text
+from msprobe.core.host import memory_size
 from msprobe.core.naming import NameSyntaxError
 from msprobe.core.naming.names import ApiName, Phase
 from msprobe.core.naming.parser import parse_entry
@@ -24,6 +26,8 @@ from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.replay.drawn_values import draw
 from msprobe.replay.recorded_arguments import RecordedArgument, RecordedTensor, parse_argument
 
+_BYTES = 32
+"""What an element takes at least while a call is judged: its value, that of the golden call, and two more."""
 _NOT_OF_ONE_PROCESS = ("Distributed",)
 
 
@@ -76,6 +80,8 @@ def prepare(case: Case, seed: int = 0) -> PreparedCall:
     """
     if case.api.prefix in _NOT_OF_ONE_PROCESS:
         raise CannotReplayError("communication needs the other processes")
+    if not {"input_args", "input_kwargs"} & case.forward.keys():
+        raise CannotReplayError("the dump has no arguments of this call; record it with data_mode all or input")
     values = _Values(np.random.default_rng([seed, zlib.crc32(case.name.encode())]))
     args = parse_argument(case.forward.get("input_args") or [], case.folder)
     kwargs = parse_argument(case.forward.get("input_kwargs") or {}, case.folder)
@@ -119,12 +125,14 @@ class _Values:
         return [self.of(each) for each in argument]
 
     def _tensor(self, tensor: RecordedTensor) -> HeldTensor:
+        if math.prod(tensor.shape) * _BYTES > memory_size():
+            raise CannotReplayError(f"a tensor of shape {list(tensor.shape)} is too large for the memory here")
         if tensor.file is None:
             return HeldTensor(draw(tensor, self._generator).values, tensor.dtype, tensor.requires_grad)
         try:
             values = read_tensor(tensor.file)
         except (ReadError, OSError) as error:
-            raise CannotReplayError(str(error)) from error
+            raise CannotReplayError(error.error_info if isinstance(error, ReadError) else error_text(error)) from error
         if values.shape != tensor.shape:
             raise CannotReplayError(f"{tensor.file}: holds the shape {values.shape}, and the record {tensor.shape}")
         return HeldTensor(values, tensor.dtype, tensor.requires_grad)

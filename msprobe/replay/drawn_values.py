@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.backend.replaying import CannotReplayError
-from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.numpy_ops import rounded
 from msprobe.replay.recorded_arguments import RecordedTensor
 
@@ -53,12 +53,20 @@ def draw(tensor: RecordedTensor, generator: np.random.Generator) -> Drawn:
     """
     dtype = find_dtype(tensor.dtype)
     assert dtype is not None, tensor.dtype
-    size, fits = math.prod(tensor.shape), True
-    container = np.dtype(dtype.container if dtype.is_native else np.float32)
-    if not size:
-        return Drawn(np.zeros(tensor.shape, container))
+    if not math.prod(tensor.shape):
+        return Drawn(np.zeros(tensor.shape, _container(dtype)))
     if tensor.largest is None or tensor.smallest is None:
         raise CannotReplayError("the dump has neither the values nor Max and Min of an argument")
+    try:
+        return _drawn(tensor, dtype, generator)
+    except (ValueError, OverflowError) as error:
+        statistics = f"Max {tensor.largest:g}, Min {tensor.smallest:g}"
+        raise CannotReplayError(f"no tensor of {dtype.name} has the recorded {statistics}") from error
+
+
+def _drawn(tensor: RecordedTensor, dtype: DType, generator: np.random.Generator) -> Drawn:
+    size, fits = math.prod(tensor.shape), True
+    assert tensor.smallest is not None and tensor.largest is not None
     if dtype.kind is DtypeKind.BOOL:
         values: Array = _truth_values(tensor.smallest, tensor.largest, generator, size)
     elif dtype.kind is DtypeKind.INT:
@@ -69,7 +77,11 @@ def draw(tensor: RecordedTensor, generator: np.random.Generator) -> Drawn:
         values = np.where(np.isfinite(values), rounded(np.where(np.isfinite(values), values, 0.0), dtype), values)
         if dtype.kind is DtypeKind.COMPLEX:
             values = values * np.exp(2j * np.pi * generator.random(size))
-    return Drawn(values.reshape(tensor.shape).astype(container), fits)
+    return Drawn(values.reshape(tensor.shape).astype(_container(dtype)), fits)
+
+
+def _container(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(dtype.container if dtype.is_native else np.float32)
 
 
 def _truth_values(smallest: float, largest: float, generator: np.random.Generator, size: int) -> Array:

@@ -104,18 +104,18 @@ def _constant(kind: str, node: Mapping[str, Any]) -> Constant:
         number = _number(value)
         if number is None:
             raise CannotReplayError(f"a number is recorded as {value!r}")
-        return Constant("plain", bool(value) if kind == "bool" else _exact(value) if kind == "int" else number)
+        return Constant("plain", bool(value) if kind == "bool" else _exact(value, number) if kind == "int" else number)
     if kind == "NoneType":
         return Constant("plain")
     if kind == "str":
         if not isinstance(value, str) or value.endswith(_CUT):
             raise CannotReplayError("a text is recorded in part only")
         return Constant("plain", value)
-    if kind == "slice" and isinstance(value, list) and len(value) == 3:
+    if kind == "slice" and isinstance(value, list) and len(value) == 3 and _are(value, (int, type(None))):
         return Constant("slice", tuple(value))
     if kind == "ellipsis":
         return Constant("ellipsis")
-    if kind == "torch.Size" and isinstance(value, list):
+    if kind == "torch.Size" and isinstance(value, list) and _are(value, (int,)):
         return Constant("size", tuple(value))
     if kind in _NAMED:
         text = str(value if value is not None else node.get("format"))
@@ -123,10 +123,16 @@ def _constant(kind: str, node: Mapping[str, Any]) -> Constant:
     raise CannotReplayError(f"an argument of type {kind} is recorded without its value")
 
 
-def _exact(value: Any) -> int:
-    if isinstance(value, float) and not math.isfinite(value):
+def _are(values: list[Any], types: tuple[type, ...]) -> bool:
+    return all(isinstance(each, types) for each in values)
+
+
+def _exact(value: Any, number: float) -> int:
+    if isinstance(value, int):
+        return value
+    if not math.isfinite(number):
         raise CannotReplayError(f"a whole number is recorded as {value}")
-    return int(value)
+    return int(number)
 
 
 def _dtype_name(text: str) -> str:
