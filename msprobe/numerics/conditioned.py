@@ -41,6 +41,9 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 SMOOTHED = 0.5
+GROWTH = 0.25
+"""Sums in the precision of their result round after every term: by the terms of the sum, the partial sums carry up to
+half of the root of their number as much as the inputs do; kernels that add in blocks carry less."""
 ENOUGH = 64
 _CHANCE = 5.0
 """Standard errors of the mean factor that chance may make."""
@@ -94,18 +97,33 @@ def by_rounding(result: Array, golden: Array, dtype: DType) -> Conditioned:
     return _judged(result, golden, dtype, np.zeros(golden.shape), None)
 
 
-def by_condition(result: Array, golden: Array, moved: Sequence[Array], half: Array | None, dtype: DType) -> Conditioned:
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What moved inputs do to a golden result.
+
+    Attributes:
+        moved: golden results of moved inputs; those of another shape say nothing.
+        half: the golden result where only about half of the elements of the inputs were moved; None where unknown.
+        terms: how many terms its sums may have.
+    """
+
+    moved: Sequence[Array]
+    half: Array | None = None
+    terms: float = 1.0
+
+
+def by_condition(result: Array, golden: Array, movement: Movement, dtype: DType) -> Conditioned:
     """Judge a result by its rounding and by what one round-off of each input does.
 
     Args:
         result, golden, dtype: as in ``by_rounding``.
-        moved: golden results of moved inputs; those of another shape say nothing.
-        half: the golden result where only about half of the elements of the inputs were moved; None where unknown.
+        movement: what moved inputs do to the golden result.
     """
+    moved, half = movement.moved, movement.half
     alike = [values for values in moved if values.shape == golden.shape]
     if golden.dtype.kind not in "fc":
         return _judged(result, golden, dtype, _changed(golden, alike), None)
-    spread = np.zeros(golden.shape)
+    spread, growth = np.zeros(golden.shape), 1.0
     with np.errstate(all="ignore"):
         for values in alike:
             spread = np.fmax(spread, np.abs(values - golden))
@@ -114,7 +132,9 @@ def by_condition(result: Array, golden: Array, moved: Sequence[Array], half: Arr
         finite = spread[np.isfinite(spread)]
         if not local and finite.size:
             spread = np.maximum(spread, SMOOTHED * np.sqrt(np.mean(np.square(finite))))
-    return _judged(result, golden, dtype, spread, alike)
+            if dtype.unit_roundoff <= FLOAT32_ROUNDOFF:
+                growth = max(1.0, float(np.sqrt(movement.terms)) * GROWTH)
+    return _judged(result, golden, dtype, growth * spread, alike)
 
 
 def _is_local(half: Array, golden: Array, spread: Floats) -> bool:

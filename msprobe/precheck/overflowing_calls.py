@@ -19,7 +19,8 @@ from msprobe.core.store.record_walk import leaves
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.precheck.checked_call import BACKWARD, FORWARD
 from msprobe.replay.cases import Case, prepare
-from msprobe.replay.judged_call import GOLDEN_DEVICE, in_dtype
+from msprobe.replay.judged_call import in_dtype
+from msprobe.replay.moved_inputs import GOLDEN_DEVICE
 
 RESULTS = "output"
 

@@ -27,13 +27,9 @@ from msprobe.core.backend.replaying import (
 )
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.conditioned import OTHER, SAME, Conditioned, by_condition, by_rounding
+from msprobe.replay.moved_inputs import GOLDEN_DEVICE, MovedCalls
 from msprobe.replay.random_results import judge_random
 
-GOLDEN_DEVICE = "cpu"
-DRAWS = 3
-"""How often inputs are moved."""
-_TINY = 1e-30
-"""How far a zero is moved where equal elements are moved apart, in units of the round-off."""
 RANDOM = "random numbers: shapes, dtypes and what is known of their distribution are judged"
 _WIDE = {DtypeKind.FLOAT: "float64", DtypeKind.COMPLEX: "complex128"}
 _LESS_WIDE = {"float64": "float32", "complex128": "complex64"}
@@ -85,7 +81,7 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudge
         raise CannotReplayError("the CPU has no kernel of a higher precision to compare with")
     if draws_random_numbers(golden_call, replayer, golden):
         return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
-    moved = _Moved(call, golden_call, replayer, ties=_selects(golden))
+    moved = MovedCalls(call, golden_call, replayer, ties=_selects(golden))
     forward = list(_values(target.outputs, golden.outputs, "output", moved, "outputs"))
     backward = list(_values(target.gradients, golden.gradients, "input", moved, "gradients"))
     return CallJudgement(forward, backward, dtype)
@@ -166,72 +162,8 @@ def in_dtype(call: PreparedCall, dtype: str) -> PreparedCall:
     )
 
 
-class _Moved:
-    """The golden results of moved inputs, computed when they are first asked for.
-
-    With ``ties`` equal elements are moved apart, zeros too: which of them is chosen is nobody's error.
-    """
-
-    def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
-        self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
-        self._executions: list[Execution] | None = None
-        self._half: Execution | None = None
-
-    def of(self, part: str, position: int) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any] | None]:
-        """Return the values of one result, or gradient, of all moved calls; and with half of the elements moved."""
-        if self._executions is None:
-            self._executions = list(self._run())
-        values = [_array(execution, part, position) for execution in self._executions]
-        half = None if self._half is None else _array(self._half, part, position)
-        return [value for value in values if value is not None], half
-
-    def _run(self) -> Iterator[Execution]:
-        roundoffs = [_roundoff(tensor) for tensor in (*self._call.tensors(), *_present(self._call.gradients))]
-        for draw in range(DRAWS + 1):
-            generator = np.random.default_rng(draw)
-            share = 1.0 if draw < DRAWS else 0.5
-            try:
-                moved = _moved(self._golden, roundoffs, generator, share, ties=self._ties)
-                execution = self._replayer.run(moved, GOLDEN_DEVICE)
-            except CannotReplayError:
-                continue
-            if draw < DRAWS:
-                yield execution
-            else:
-                self._half = execution
-
-
-def _moved(
-    call: PreparedCall, roundoffs: Sequence[float], generator: np.random.Generator, share: float, *, ties: bool
-) -> PreparedCall:
-    """Return the call with a share of the elements of each tensor moved by one round-off, up or down."""
-    rest = iter(roundoffs)
-
-    def change(argument: HeldTensor | Constant) -> HeldTensor | Constant:
-        if not isinstance(argument, HeldTensor):
-            return argument
-        roundoff = next(rest)
-        if not roundoff:
-            return argument
-        shape = argument.values.shape
-        factors = generator.choice((-roundoff, roundoff), size=shape)
-        if share < 1.0:
-            factors = np.where(generator.random(shape) < share, factors, 0.0)
-        if not ties:
-            return replace(argument, values=argument.values * (1.0 + factors))
-        apart = generator.uniform(0.5, 1.0, shape) * factors
-        return replace(argument, values=argument.values * (1.0 + apart) + apart * _TINY * (argument.values == 0))
-
-    args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
-    gradients = [None if each is None else change(each) for each in call.gradients]
-    kept = [each if isinstance(each, HeldTensor) else None for each in gradients]
-    saved = max(roundoffs, default=0.0)
-    seed = int(generator.integers(2**31))
-    return replace(call, args=args, kwargs=kwargs, gradients=kept, saved_roundoff=saved, seed=seed)
-
-
 def _values(
-    targets: Sequence[Any], goldens: Sequence[Any], slot: str, moved: _Moved, part: str
+    targets: Sequence[Any], goldens: Sequence[Any], slot: str, moved: MovedCalls, part: str
 ) -> Iterator[ValueJudgement]:
     if len(targets) != len(goldens):
         yield ValueJudgement(f"{slot}.0", targets, goldens, OTHER)
@@ -242,7 +174,7 @@ def _values(
         yield ValueJudgement(f"{slot}.{position}", target, golden, _conditioned(target, golden, moved, part, position))
 
 
-def _conditioned(target: Any, golden: Any, moved: _Moved, part: str, position: int) -> Conditioned:
+def _conditioned(target: Any, golden: Any, moved: MovedCalls, part: str, position: int) -> Conditioned:
     if not isinstance(target, HeldTensor) or not isinstance(golden, HeldTensor):
         same = type(target) is type(golden) and (target == golden or (target != target and golden != golden))
         return SAME if same else OTHER
@@ -252,22 +184,7 @@ def _conditioned(target: Any, golden: Any, moved: _Moved, part: str, position: i
     first = by_rounding(values, wanted, dtype)
     if first.passes or values.shape != wanted.shape:
         return first
-    return by_condition(values, wanted, *moved.of(part, position), dtype)
-
-
-def _array(execution: Execution, part: str, position: int) -> np.ndarray[Any, Any] | None:
-    values = getattr(execution, part)
-    value = values[position] if position < len(values) else None
-    return widened(value.values) if isinstance(value, HeldTensor) else None
-
-
-def _present(gradients: Sequence[HeldTensor | None]) -> Iterator[HeldTensor]:
-    return (gradient for gradient in gradients if gradient is not None)
-
-
-def _roundoff(tensor: HeldTensor) -> float:
-    known = find_dtype(tensor.dtype)
-    return 0.0 if known is None else known.unit_roundoff
+    return by_condition(values, wanted, moved.of(part, position, values.size), dtype)
 
 
 def explain(value: ValueJudgement) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.numerics.conditioned import Conditioned, by_condition, by_rounding
+from msprobe.numerics.conditioned import Conditioned, Movement, by_condition, by_rounding
 from msprobe.numerics.kinds import Level
 
 Array = NDArray[Any]
@@ -48,7 +48,7 @@ def judged_product(dtype: DType, change: Any = lambda product: product) -> Condi
     left, right = (rounded(generator.standard_normal((64, 64)), dtype) for _ in range(2))
     golden = left @ right
     sums = (left.astype(np.float32) @ right.astype(np.float32)).astype(np.float64)
-    return by_condition(change(rounded(sums, dtype)), golden, moved_products(left, right, dtype), None, dtype)
+    return by_condition(change(rounded(sums, dtype)), golden, Movement(moved_products(left, right, dtype)), dtype)
 
 
 @pytest.mark.parametrize("dtype", (FLOAT32, FLOAT16, BFLOAT16), ids=lambda dtype: dtype.name)
@@ -135,16 +135,16 @@ def test_an_exponential_is_judged_element_by_element() -> None:
     signs = np.random.default_rng(4).choice((-1.0, 1.0), size=(3, 4000)) * FLOAT32.unit_roundoff
     moved = [np.exp(values * (1 + each)) for each in signs]
     half = np.exp(np.where(np.arange(4000) % 2, values, values * (1 + signs[0])))
-    assert by_condition(rounded(golden, FLOAT32), golden, moved, half, FLOAT32).passes
+    assert by_condition(rounded(golden, FLOAT32), golden, Movement(moved, half), FLOAT32).passes
     wrong = np.where(golden < 1e-6, golden * 1.01, golden)
-    assert not by_condition(wrong, golden, moved, half, FLOAT32).passes
+    assert not by_condition(wrong, golden, Movement(moved, half), FLOAT32).passes
 
 
 def test_whole_numbers_are_equal_except_where_rounding_changes_them() -> None:
     golden = np.array([1, 2, 3])
-    assert by_condition(np.array([1, 2, 3]), golden, [golden], None, INT64).passes
-    assert by_condition(np.array([1, 2, 4]), golden, [golden], None, INT64).level is Level.ERROR
-    assert by_condition(np.array([1, 2, 4]), golden, [np.array([1, 2, 4])], None, INT64).passes
+    assert by_condition(np.array([1, 2, 3]), golden, Movement([golden]), INT64).passes
+    assert by_condition(np.array([1, 2, 4]), golden, Movement([golden]), INT64).level is Level.ERROR
+    assert by_condition(np.array([1, 2, 4]), golden, Movement([np.array([1, 2, 4])]), INT64).passes
 
 
 def test_another_shape_is_an_error() -> None:
@@ -157,4 +157,4 @@ def test_nothing_is_equal_to_nothing() -> None:
 
 def test_the_smallest_number_there_is_has_no_condition() -> None:
     tiny = np.array([5e-324])
-    assert by_condition(tiny, tiny, [tiny], None, FLOAT32).passes
+    assert by_condition(tiny, tiny, Movement([tiny]), FLOAT32).passes

@@ -1,0 +1,120 @@
+"""The golden call with inputs that are moved by one round-off, which tells how far its results may be off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from msprobe.core.backend.replaying import (
+    CannotReplayError,
+    Constant,
+    Execution,
+    HeldTensor,
+    PreparedCall,
+    Replayer,
+    mapped,
+    widened,
+)
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.numerics.conditioned import Movement
+
+GOLDEN_DEVICE = "cpu"
+DRAWS = 3
+"""How often inputs are moved."""
+_TINY = 1e-30
+"""How far a zero is moved where equal elements are moved apart, in units of the round-off."""
+
+
+class MovedCalls:
+    """The golden results of moved inputs, computed when they are first asked for.
+
+    With ``ties`` equal elements are moved apart, zeros too: which of them is chosen is nobody's error.
+    """
+
+    def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
+        self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
+        self._executions: list[Execution] | None = None
+        self._half: Execution | None = None
+
+    def of(self, part: str, position: int, size: int) -> Movement:
+        """Return what moved inputs do to one result, or gradient, of so many elements."""
+        if self._executions is None:
+            self._executions = list(self._run())
+        values = [_array(execution, part, position) for execution in self._executions]
+        half = None if self._half is None else _array(self._half, part, position)
+        return Movement([value for value in values if value is not None], half, _terms(self._call, size))
+
+    def _run(self) -> Iterator[Execution]:
+        roundoffs = [_roundoff(tensor) for tensor in (*self._call.tensors(), *_present(self._call.gradients))]
+        for draw in range(DRAWS + 1):
+            generator = np.random.default_rng(draw)
+            share = 1.0 if draw < DRAWS else 0.5
+            try:
+                moved = _moved(self._golden, roundoffs, generator, share, ties=self._ties)
+                execution = self._replayer.run(moved, GOLDEN_DEVICE)
+            except CannotReplayError:
+                continue
+            if draw < DRAWS:
+                yield execution
+            else:
+                self._half = execution
+
+
+def _terms(call: PreparedCall, size: int) -> float:
+    """Return how many terms the sums of a result of so many elements may have, by the sizes of what is given.
+
+    A sum over one tensor has as many as it is larger than the result; of a product of matrices (m, k) and (k, n) the
+    sizes tell k: the root of mk * kn / mn.
+    """
+    given = sorted((tensor.values.size for tensor in (*call.tensors(), *_present(call.gradients))), reverse=True)
+    if not given or not size:
+        return 1.0
+    return max(1.0, given[0] / size, math.sqrt(given[0] * given[min(1, len(given) - 1)] / size))
+
+
+def _moved(
+    call: PreparedCall, roundoffs: Sequence[float], generator: np.random.Generator, share: float, *, ties: bool
+) -> PreparedCall:
+    """Return the call with a share of the elements of each tensor moved by one round-off, up or down."""
+    rest = iter(roundoffs)
+
+    def change(argument: HeldTensor | Constant) -> HeldTensor | Constant:
+        if not isinstance(argument, HeldTensor):
+            return argument
+        roundoff = next(rest)
+        if not roundoff:
+            return argument
+        shape = argument.values.shape
+        factors = generator.choice((-roundoff, roundoff), size=shape)
+        if share < 1.0:
+            factors = np.where(generator.random(shape) < share, factors, 0.0)
+        if not ties:
+            return replace(argument, values=argument.values * (1.0 + factors))
+        apart = generator.uniform(0.5, 1.0, shape) * factors
+        return replace(argument, values=argument.values * (1.0 + apart) + apart * _TINY * (argument.values == 0))
+
+    args, kwargs = mapped(call.args, change), mapped(call.kwargs, change)
+    gradients = [None if each is None else change(each) for each in call.gradients]
+    kept = [each if isinstance(each, HeldTensor) else None for each in gradients]
+    saved = max(roundoffs, default=0.0)
+    seed = int(generator.integers(2**31))
+    return replace(call, args=args, kwargs=kwargs, gradients=kept, saved_roundoff=saved, seed=seed)
+
+
+def _array(execution: Execution, part: str, position: int) -> np.ndarray[Any, Any] | None:
+    values = getattr(execution, part)
+    value = values[position] if position < len(values) else None
+    return widened(value.values) if isinstance(value, HeldTensor) else None
+
+
+def _present(gradients: Sequence[HeldTensor | None]) -> Iterator[HeldTensor]:
+    return (gradient for gradient in gradients if gradient is not None)
+
+
+def _roundoff(tensor: HeldTensor) -> float:
+    known = find_dtype(tensor.dtype)
+    return 0.0 if known is None else known.unit_roundoff
