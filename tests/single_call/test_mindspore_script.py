@@ -1,0 +1,65 @@
+"""Scripts of recorded calls of MindSpore: right for right functions, wrong for planted ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mindspore")
+
+import mindspore
+from mindspore import mint, ops
+
+from msprobe.cli.main import run
+from msprobe.mindspore import PrecisionDebugger
+from tests.single_call.running import exit_status
+
+pytestmark = pytest.mark.mindspore
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    PrecisionDebugger._instance = None
+    debugger: Any = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "tensor"})
+    weight = mindspore.Tensor(np.random.default_rng(0).standard_normal((8, 3)), mindspore.float32)
+
+    def loss(given: Any) -> Any:
+        return ops.relu(mint.matmul(given, weight)).sum() + ops.cat((given, mint.sin(given)), 1).sum()
+
+    debugger.start()
+    mindspore.grad(loss)(
+        mindspore.Tensor(np.random.default_rng(1).standard_normal((4, 8)), mindspore.float32)
+    ).asnumpy()
+    debugger.stop()
+    debugger.step()
+    return folder
+
+
+def script(dump: Path, folder: Path, name: str, *words: str) -> Path:
+    assert run(["op_generate", str(dump), "--api", name, "--backward", "-o", str(folder), *words]) == 0
+    (path,) = folder.glob("*.py")
+    return path
+
+
+@pytest.mark.parametrize("words", [(), ("--draw",)])
+@pytest.mark.parametrize("name", ["Mint.matmul.0", "Functional.relu.0", "Functional.cat.0", "Mint.sin.0"])
+def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+    status, said = exit_status(script(dump, tmp_path, name, *words))
+    assert status == 0, said
+    assert said.count("right") >= 2
+
+
+def test_a_script_of_a_wrong_function_fails(dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, original = script(dump, tmp_path, "Mint.sin.0"), mint.sin
+
+    def wrong(given: Any) -> Any:
+        return original(given) * (1.0 if given.dtype == mindspore.float64 else 1.01)
+
+    monkeypatch.setattr(mint, "sin", wrong)
+    status, said = exit_status(path)
+    assert status == 1, said
+    assert "WRONG" in said
