@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
     from msprobe.adapters.pytorch.random.determinism import seed_all
     from msprobe.adapters.pytorch.random.random_trace import random_save
+    from msprobe.pytorch.dispatch import PtdbgDispatch
 
 _MODULES = {
     "AclGraphDumper": "msprobe.adapters.pytorch.compat_api",
+    "PtdbgDispatch": "msprobe.pytorch.dispatch",
     "PrecisionDebugger": "msprobe.adapters.pytorch.debugger",
     "random_save": "msprobe.adapters.pytorch.random.random_trace",
     "seed_all": "msprobe.adapters.pytorch.random.determinism",
@@ -25,7 +27,15 @@ _MODULES = {
 
 _ALSO_FOR_MSADAPTER = ("PrecisionDebugger", "seed_all")
 
-__all__ = ["AclGraphDumper", "PrecisionDebugger", "module_dump", "module_dump_end", "random_save", "seed_all"]
+__all__ = [
+    "AclGraphDumper",
+    "PrecisionDebugger",
+    "PtdbgDispatch",
+    "module_dump",
+    "module_dump_end",
+    "random_save",
+    "seed_all",
+]
 
 
 def __getattr__(name: str) -> Any:

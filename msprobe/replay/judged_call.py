@@ -69,13 +69,19 @@ class CallJudgement:
     note: str = ""
 
 
-def judge_call(call: PreparedCall, replayer: Replayer, device: str) -> CallJudgement:
+def judge_call(call: PreparedCall, replayer: Replayer, device: str, target: Execution | None = None) -> CallJudgement:
     """Run a call on ``device`` and as the golden one, and judge its values.
+
+    Args:
+        call: the call.
+        replayer: what runs it.
+        device: the device under test.
+        target: what the call returned there, where it has run already.
 
     Raises:
         CannotReplayError: it cannot be run on the device, or not as the golden one.
     """
-    target = replayer.run(call, device)
+    target = target or replayer.run(call, device)
     golden_call, golden, dtype = _golden(call, replayer)
     if dtype != "float64" and device.startswith(GOLDEN_DEVICE) and _dtypes(golden_call) == _dtypes(call):
         raise CannotReplayError("the CPU has no kernel of a higher precision to compare with")

@@ -23,6 +23,7 @@ OWN = {
         "compile/compiler_guard.py": "Dynamo and inductor call modules and functions while they compile",
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "perturbation.py": "neighbours of floats are found in their bits, which MindSpore does not show as integers",
+        "replay/operator_watch.py": "operators are seen by a dispatch mode; MindSpore has none",
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",

@@ -6,7 +6,7 @@ so one call can be run on several devices, in several number formats and with in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,6 +95,23 @@ class Execution:
     outputs: list[Any]
     gradients: list[HeldTensor | None] = field(default_factory=list)
     differentiable: tuple[int, ...] = ()
+
+
+class OperatorHandler(Protocol):
+    """Is shown the operators that a program runs."""
+
+    def wants(self, name: str, signature: Hashable) -> bool:
+        """Return whether a call is to be shown.
+
+        Args:
+            name: the operator, ``add.Tensor``.
+            signature: equal for calls with tensors of the same dtypes and shapes.
+        """
+        ...
+
+    def check(self, call: PreparedCall, execution: Execution) -> None:
+        """Take a call with its inputs, and what the program got."""
+        ...
 
 
 class Replayer(Protocol):

@@ -109,7 +109,7 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
         outputs = _outputs(args[0] if result is None and args else result)
         able = tuple(position for position, value in enumerate(outputs) if _is_differentiable(value))
         gradients = _gradients(leaves, [outputs[position] for position in able], call, device)
-    return Execution([_held(value) for value in outputs], gradients, able)
+    return Execution([held(value) for value in outputs], gradients, able)
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:
         values = values.copy()
     tensor = torch.from_numpy(values).reshape(argument.values.shape)
     tensor = tensor.to(device=device, dtype=_dtype(argument.dtype), copy=True)
-    return tensor.requires_grad_((argument.requires_grad and tensor.is_floating_point()) or tensor.is_complex())
+    return tensor.requires_grad_(argument.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
 
 
 def _dtype(name: str) -> torch.dtype:
@@ -200,10 +200,15 @@ def _gradients(
     found = torch.autograd.grad([output for output, _ in given], asked, arriving, allow_unused=True)
     by_leaf = {id(leaf): gradient for leaf, gradient in zip(asked, found, strict=True)}
     gradients = (by_leaf.get(id(leaf)) for leaf in leaves)
-    return [None if gradient is None else _held(gradient) for gradient in gradients]
+    return [None if gradient is None else held(gradient) for gradient in gradients]
 
 
-def _held(value: Any) -> Any:
+def held(value: Any) -> Any:
+    """Return the values of a tensor, which may share its memory on a CPU; anything else as it is.
+
+    Raises:
+        CannotReplayError: values of its dtype are not compared.
+    """
     if not isinstance(value, torch.Tensor):
         return value
     tensor = value.detach()
