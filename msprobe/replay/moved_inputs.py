@@ -73,7 +73,8 @@ def _terms(call: PreparedCall, size: int) -> float:
     given = sorted((tensor.values.size for tensor in (*call.tensors(), *_present(call.gradients))), reverse=True)
     if not given or not size:
         return 1.0
-    return max(1.0, given[0] / size, math.sqrt(given[0] * given[min(1, len(given) - 1)] / size))
+    of_product = math.sqrt(given[0] * given[1] / size) if len(given) > 1 else 1.0
+    return max(1.0, given[0] / size, of_product)
 
 
 def _moved(
