@@ -71,5 +71,7 @@ def _write(path: Path, lines: Sequence[Sequence[str]], mark: str = "") -> None:
     descriptor = open_private(path, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(descriptor, (mark + text.getvalue()).encode("utf-8", "backslashreplace"))
+    except OSError as error:  # a descriptor has no name
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         os.close(descriptor)

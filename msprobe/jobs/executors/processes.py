@@ -132,6 +132,7 @@ def _call_work(work: Work, task: str) -> dict[str, object]:
 
 def main() -> None:
     """Serve tasks of standard input; what the work prints goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which ends its workers
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(load_work(sys.argv[1]), sys.stdin, answers)

@@ -170,7 +170,7 @@ def _tensor(held: HeldTensor) -> Any:
 
 def _dtype(name: str) -> Any:
     known = find_dtype(name)
-    found = getattr(mindspore, mindspore_name(known).lower(), None) if known is not None else None
+    found = vars(mindspore).get(mindspore_name(known).lower()) if known is not None else None
     if known is not None and known.name == "bool":
         found = mindspore.bool_
     if found is None:
