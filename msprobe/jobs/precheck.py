@@ -120,7 +120,7 @@ def _checked(
             yield skipped(each.case.name, each.skipped)
     cases = [each.case for each in chosen if not each.skipped]
     if not request.workers:
-        replayer = make_replayer(framework)
+        replayer = make_replayer(framework, dict(request.settings.custom))
         for number, case in enumerate(cases):
             yield check(case, replayer, settings[number % len(settings)])
         return

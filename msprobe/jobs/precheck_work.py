@@ -34,7 +34,8 @@ def task_text(document: Path, framework: str, name: str, settings: CheckSettings
 def work(task: str) -> str:
     """Check the call of a task."""
     document, framework, name, settings = json.loads(task)
-    return answer_text(check(case_of(document, name), replayer_of(framework), CheckSettings.parse(settings)))
+    parsed = CheckSettings.parse(settings)
+    return answer_text(check(case_of(document, name), replayer_of(framework, parsed.custom), parsed))
 
 
 def check(case: Case, replayer: Replayer, settings: CheckSettings) -> CheckedCall:
@@ -75,9 +76,9 @@ def _cases(document: str) -> Mapping[str, Case]:
 
 
 @lru_cache(maxsize=1)
-def replayer_of(framework: str) -> Replayer:
+def replayer_of(framework: str, custom: tuple[tuple[str, str], ...] = ()) -> Replayer:
     """Return what runs calls of a framework; it is imported once for each worker."""
-    return make_replayer(framework)
+    return make_replayer(framework, dict(custom))
 
 
 def tested_devices(wanted: Sequence[str], framework: str) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class CheckSettings:
         quantizing: functions whose integer results may be off by one.
         error_data: the folder for tensors of calls that do not pass; None to keep none.
         digits: the decimals of figures in the tables.
+        custom: modules of the user, by the prefix of their records: ``(("Lib", "package.module"),)``.
     """
 
     device: str
@@ -37,6 +38,7 @@ class CheckSettings:
     quantizing: tuple[str, ...] = ()
     error_data: str | None = None
     digits: int = 14
+    custom: tuple[tuple[str, str], ...] = ()
 
     def text(self) -> str:
         """Return the settings as JSON."""
@@ -46,7 +48,8 @@ class CheckSettings:
     def parse(cls, text: str) -> CheckSettings:
         """Return the settings that ``text`` wrote."""
         content = json.loads(text)
-        return cls(**{**content, "quantizing": tuple(content["quantizing"])})
+        custom = tuple((prefix, module) for prefix, module in content["custom"])
+        return cls(**{**content, "quantizing": tuple(content["quantizing"]), "custom": custom})
 
 
 class CheckConfig(BaseModel):

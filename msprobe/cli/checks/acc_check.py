@@ -52,6 +52,10 @@ def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
         shared("policy", help="Who judges: rounding and condition of the call, or the published first stage."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of drawn inputs."),
         TIMEOUT,
+        click.option(
+            "--custom", multiple=True, metavar="PREFIX=MODULE",
+            help="Module of your own functions that were recorded under a prefix; it is imported.",
+        ),
         shared("json_path"),
         shared("html", type=OutputFile(), help="Also write one HTML report that works offline."),
         shared("junit", type=OutputFile(), help="Also write the calls as JUnit XML, for CI systems."),
@@ -144,7 +148,12 @@ def _request(options: dict[str, Any], workers: int) -> Request:
         Path(options["api_info"]),
         Path(options["output_path"]),
         CheckSettings(
-            BEST_DEVICE, options["policy"], options["seed"], config.quantization_api_list, digits=config.precision
+            BEST_DEVICE,
+            options["policy"],
+            options["seed"],
+            config.quantization_api_list,
+            digits=config.precision,
+            custom=_custom(options["custom"]),
         ),
         Selection(config.white_list, config.black_list, one_of_a_kind=options["one_of_a_kind"]),
         devices,
@@ -153,6 +162,14 @@ def _request(options: dict[str, Any], workers: int) -> Request:
         Path(options["resume"]) if options["resume"] else None,
         _error_data_folder(options, config.error_data_path),
     )
+
+
+def _custom(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return prefix and module of each ``PREFIX=MODULE``; a module alone is its own prefix."""
+    pairs = tuple((prefix, module or prefix) for prefix, _, module in (each.partition("=") for each in given))
+    if not all(prefix for prefix, _ in pairs):
+        raise click.UsageError("--custom needs PREFIX=MODULE, such as Lib=package.module")
+    return pairs
 
 
 def _given_devices(options: dict[str, Any]) -> tuple[str, ...]:

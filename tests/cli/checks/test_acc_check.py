@@ -106,6 +106,25 @@ def test_lists_and_the_filter_choose_calls(small: Path, tmp_path: Path) -> None:
     assert "Torch.exp.1" not in {line[0] for line in rows(tmp_path / "one")[1:]}
 
 
+def test_functions_of_the_user_come_from_modules_that_he_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_functions.py").write_text(
+        "import torch\ndef half(x):\n    return x / 2\n"
+        "def coarse(x):\n    return x / 2 if x.dtype == torch.float64 else (x * 8).round() / 16\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    calls = {f"Lib.{name}.0.forward": call([tensor((30,))]) for name in ("half", "coarse", "absent")}
+    words = ["acc_check", "-api_info", str(write_dump(tmp_path / "dump", calls)), "-o", str(tmp_path / "out")]
+    assert run(words) == 3
+    assert run([*words[:-1], str(tmp_path / "named"), "--custom", "Lib=my_functions"]) == 0
+    found = {line[0]: line[1] for line in rows(tmp_path / "named")[1:]}
+    assert found == {"Lib.half.0": "pass", "Lib.coarse.0": "error", "Lib.absent.0": "SKIP"}
+    capsys.readouterr()
+    assert run([*words[:-1], str(tmp_path / "wrong"), "--custom", "Lib=no_such_module"]) == 2
+    assert "--custom no_such_module: no such module" in capsys.readouterr().err
+
+
 def test_a_run_goes_on_behind_an_earlier_one(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run(["acc_check", "-api_info", str(small), "-o", str(out)]) == 0

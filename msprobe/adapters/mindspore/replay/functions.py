@@ -12,6 +12,7 @@ from typing import Any
 from mindspore import ops
 
 from msprobe.adapters.mindspore.taps.memory_tap import OWNERS
+from msprobe.core.backend.custom_functions import find_custom
 from msprobe.core.backend.replaying import CannotReplayError
 
 _EXPRESSIONS = {
@@ -29,9 +30,11 @@ class RecordedFunctions:
 
     Args:
         tables: names of functions by the prefix of their records.
+        custom: modules of the user by prefix.
     """
 
-    def __init__(self, tables: Iterable[Mapping[str, Iterable[str]]]) -> None:
+    def __init__(self, tables: Iterable[Mapping[str, Iterable[str]]], custom: Mapping[str, Any] | None = None) -> None:
+        self._custom = dict(custom or {})
         self._names: dict[str, set[str]] = {}
         for table in tables:
             for prefix, names in table.items():
@@ -43,6 +46,8 @@ class RecordedFunctions:
         Raises:
             CannotReplayError: there is none.
         """
+        if function := find_custom(self._custom, prefix, api):
+            return function
         if prefix == _PRIMITIVE:
             return _primitive(api.rpartition(".")[2])
         found = getattr(OWNERS[prefix], api, None) if prefix in OWNERS and api in self._names[prefix] else None

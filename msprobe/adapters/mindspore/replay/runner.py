@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,11 @@ _TARGETS = {"cpu": "CPU", "gpu": "GPU", "cuda": "GPU", "npu": "Ascend", "ascend"
 _FLOATS = (DtypeKind.FLOAT, DtypeKind.COMPLEX)
 
 
-def make_replayer() -> MindSporeReplayer:
-    """Return what runs the calls of MindSpore again."""
+def make_replayer(custom: Mapping[str, Any] | None = None) -> MindSporeReplayer:
+    """Return what runs the calls of MindSpore again, and those of the user's modules (prefix -> module)."""
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     table = read_names()
-    return MindSporeReplayer(RecordedFunctions([each for each in table.values() if isinstance(each, dict)]))
+    return MindSporeReplayer(RecordedFunctions([each for each in table.values() if isinstance(each, dict)], custom))
 
 
 class MindSporeReplayer:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.taps.api_tap import OWNERS
+from msprobe.core.backend.custom_functions import find_custom
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.capture.patching import find_holder
 
@@ -34,19 +35,21 @@ class RecordedFunctions:
         tables: names of functions by the prefix of their records; a dotted name lies in a submodule, and is recorded
             under its last part.
         own: functions of the user by prefix and name, beside those of torch.
+        custom: modules of the user by prefix.
     """
 
     def __init__(
         self,
         tables: Iterable[Mapping[str, Iterable[str]]],
         own: Mapping[tuple[str, str], Callable[..., Any]] | None = None,
+        custom: Mapping[str, Any] | None = None,
     ) -> None:
         self._names: dict[tuple[str, str], list[str]] = {}
         for table in tables:
             for prefix, names in table.items():
                 for name in names:
                     self._names.setdefault((prefix, name.rpartition(".")[2]), []).append(name)
-        self._own = dict(own or {})
+        self._own, self._custom = dict(own or {}), dict(custom or {})
 
     def expression(self, prefix: str, api: str) -> str:
         """Return the expression that names the likeliest function, such as ``torch.nn.functional.linear``.
@@ -72,6 +75,8 @@ class RecordedFunctions:
         """
         if (prefix, api) in self._own:
             return [self._own[prefix, api]]
+        if function := find_custom(self._custom, prefix, api):
+            return [function]
         if prefix in _NAMESPACES:
             return [_operator(_NAMESPACES[prefix], api)]
         found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,10 @@ _MEMORY_FORMATS = {
 }
 
 
-def make_replayer() -> TorchReplayer:
-    """Return what runs the calls of PyTorch again."""
+def make_replayer(custom: Mapping[str, Any] | None = None) -> TorchReplayer:
+    """Return what runs the calls of PyTorch again, and those of the user's modules (prefix -> module)."""
     table = read_names()
-    return TorchReplayer(RecordedFunctions([table["apis"], table["extra"]]))
+    return TorchReplayer(RecordedFunctions([table["apis"], table["extra"]], custom=custom))
 
 
 class TorchReplayer:
