@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msprobe.core.errors import ReadError, error_text
-from msprobe.core.store.safe_files import create_new, open_private
+from msprobe.core.store.safe_files import create_new, open_private, write_atomic
 from msprobe.report.csv_table import safe_cell
 
 BLANK = " "
@@ -56,21 +56,27 @@ def read_lines(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
         raise ReadError(f"{path}: cannot be read: {error_text(error)}") from error
 
 
-def end_line(path: Path) -> None:
-    """End the last line of a table whose writer was stopped by a full disk."""
-    with path.open("rb+") as file:
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+def keep_lines(path: Path, columns: Sequence[str], is_kept: Callable[[str], bool]) -> None:
+    """Rewrite a table, in one step, with its whole lines whose first cell is kept.
+
+    Raises:
+        ReadError: it cannot be read, or has other columns.
+        OSError: it cannot be written.
+    """
+    lines = [line for line in read_lines(path, columns) if is_kept(line[0])]
+    write_atomic(path, [_content([columns, *lines], _MARK)])
+
+
+def _content(lines: Sequence[Sequence[str]], mark: str) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[str(safe_cell(cell)) for cell in line] for line in lines])
+    return (mark + text.getvalue()).encode("utf-8", "backslashreplace")
 
 
 def _write(path: Path, lines: Sequence[Sequence[str]], mark: str = "") -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[str(safe_cell(cell)) for cell in line] for line in lines])
     descriptor = open_private(path, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(descriptor, (mark + text.getvalue()).encode("utf-8", "backslashreplace"))
+        os.write(descriptor, _content(lines, mark))
     except OSError as error:  # a descriptor has no name
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msprobe.core.errors import InterfaceError, ReadError
 from msprobe.core.store.safe_files import make_folder
 from msprobe.numerics.published.metrics import PublishedMetrics
-from msprobe.precheck.appended_table import BLANK, append_lines, create_table, end_line, read_lines
+from msprobe.precheck.appended_table import BLANK, append_lines, create_table, keep_lines, read_lines
 from msprobe.precheck.checked_call import CheckedCall, CheckedValue, Status, figures, worse
 
 RESULT_COLUMNS = ("API name", "Forward Test Success", "Backward Test Success", "Message")
@@ -33,6 +33,7 @@ MINDSPORE_COLUMNS = (
 _METRICS = slice(4, 21)
 """The columns of the metrics, in the order of ``PublishedMetrics``."""
 _RESULT, _DETAILS = "accuracy_checking_result_", "accuracy_checking_details_"
+_VALUE = re.compile(r"\.(?:forward|backward)\.output\.\d+$")
 _RESULT_NAME = re.compile(_RESULT + r"\d{14}\.csv")
 
 
@@ -58,8 +59,12 @@ class ResultTables:
         for path, columns in ((self.details, details), (self.result, RESULT_COLUMNS)):
             if not path.exists():
                 create_table(path, columns)
-            else:
-                end_line(path)
+            else:  # lines of a call that was not finished would be there twice
+                keep_lines(path, columns, self._is_of_before)
+
+    def _is_of_before(self, name: str) -> bool:
+        """Return whether a line, of a call or of one of its values, is of a call that was finished before."""
+        return name in self.before or _VALUE.sub("", name) in self.before
 
     def add(self, call: CheckedCall) -> None:
         """Append the lines of a call.

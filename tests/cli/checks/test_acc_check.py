@@ -133,9 +133,10 @@ def test_a_run_goes_on_behind_an_earlier_one(small: Path, tmp_path: Path, capsys
     table.write_bytes(b"".join(lines[:3]) + lines[3][:9])  # as if the machine had lost power
     capsys.readouterr()
     assert run(["acc_check", "-api_info", str(small), "-o", str(out), "-csv_path", str(table)]) == 0
-    names = [line[0] for line in rows(out)[1:] if len(line) == len(RESULT_COLUMNS)]
-    assert sorted(names) == sorted(set(names))
-    assert len(names) == 5
+    for kind, count in (("result", 5), ("details", 3)):
+        names = [line[0] for line in rows(out, kind)[1:]]
+        assert sorted(names) == sorted(set(names))
+        assert len(names) == count
     assert "(2 were in the table before)" in capsys.readouterr().out
 
 
