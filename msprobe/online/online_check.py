@@ -89,22 +89,43 @@ class OnlineCheck:
 
     def check(self, call: PreparedCall, execution: Execution) -> None:
         """Judge what an operator returned by the same call in a higher precision on the CPU."""
+        self.judge(call, execution)
+
+    def judge(self, call: PreparedCall, execution: Execution, replayer: Replayer | None = None) -> str:
+        """Judge a call as ``check`` does; return what is wrong, "" where it is right or cannot be judged.
+
+        Args:
+            call: the call.
+            execution: what the program got.
+            replayer: what runs this call again, where it is not that of the check.
+        """
         begin = time.perf_counter()
-        result = self.operators.setdefault(call.api, OperatorResult())
         try:
-            values = judge_call(call, self._replayer, "", execution).forward
+            values = judge_call(call, replayer or self._replayer, "", execution).forward
         except CannotReplayError as error:
-            result.not_checked += 1
-            self._write([(call.api, *[BLANK] * 10, str(Status.SKIP), str(error))])
-            return
+            self.refuse(call.api, error)
+            return ""
         finally:
             self._sampler.spend(time.perf_counter() - begin)
+        result = self.operators.setdefault(call.api, OperatorResult())
         result.checked += 1
-        status = worse(*(OF_LEVEL[value.conditioned.level] for value in values))
-        if status is Status.ERROR:
+        wrong = worse(*(OF_LEVEL[value.conditioned.level] for value in values)) is Status.ERROR
+        if wrong:
             self._add_wrong(call, result, values)
         self._write([_line(call.api, number, value) for number, value in enumerate(values)])
-        self._kept.keep(call, values, wrong=status is Status.ERROR)
+        self._kept.keep(call, values, wrong=wrong)
+        return "; ".join(filter(None, map(explain, values))) if wrong else ""
+
+    def refuse(self, name: str, reason: CannotReplayError) -> None:
+        """Note that a call cannot be checked."""
+        self.operators.setdefault(name, OperatorResult()).not_checked += 1
+        self._write([(name, *[BLANK] * 10, str(Status.SKIP), str(reason))])
+
+    def counts(self) -> str:
+        """Return how many calls were checked, and how many operators are wrong."""
+        checked = sum(result.checked for result in self.operators.values())
+        wrong = sum(result.wrong > 0 for result in self.operators.values())
+        return f"{checked} calls of {len(self.operators)} operators, {wrong} wrong"
 
     def close(self) -> None:
         """Write the summary, and say in one line what was found.
@@ -115,9 +136,7 @@ class OnlineCheck:
         content = {name: asdict(result) for name, result in sorted(self.operators.items())}
         write_atomic(self._summary, [json.dumps(content, indent=1, ensure_ascii=False).encode()])
         wrong = {name: result for name, result in self.operators.items() if result.wrong}
-        checked = sum(result.checked for result in self.operators.values())
-        counts = f"{checked} calls of {len(content)} operators, {len(wrong)} wrong"
-        logger.info("online check: %s: %s", counts, self.table)
+        logger.info("online check: %s: %s", self.counts(), self.table)
         for name, result in wrong.items():
             logger.warning("online check: %s: %s (%s)", name, result.first_wrong, _place(result.stack))
 

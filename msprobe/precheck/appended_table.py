@@ -6,6 +6,7 @@ none in part.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -28,6 +29,24 @@ def create_table(path: Path, columns: Sequence[str]) -> None:
     """
     os.close(create_new(path))
     _write(path, [columns], mark=_MARK)
+
+
+def begin_shared_table(path: Path, columns: Sequence[str]) -> None:
+    """Make a table with its head, without a mark, unless another process has made it: several may append to it.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if path.exists():
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        os.close(create_new(temporary))
+        _write(temporary, [columns])
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)  # in one step: nobody sees a table without its head
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def append_lines(path: Path, lines: Sequence[Sequence[str]]) -> None:

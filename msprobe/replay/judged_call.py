@@ -44,12 +44,14 @@ class ValueJudgement:
         slot: ``output.0`` of a result, ``input.0`` of the gradient of an argument.
         target, golden: the values; None where a side has none.
         conditioned: how far they are apart.
+        moved: the golden values of moved inputs, where the condition was asked for.
     """
 
     slot: str
     target: Any
     golden: Any
     conditioned: Conditioned
+    moved: Sequence[np.ndarray[Any, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,19 @@ class CallJudgement:
         backward: the gradients of its arguments.
         golden_dtype: the dtype of the golden call.
         note: what a reader has to know, or "".
+        roundoff: the coarsest round-off of its inputs, by which they are moved.
     """
 
     forward: list[ValueJudgement]
     backward: list[ValueJudgement] = field(default_factory=list)
     golden_dtype: str = "float64"
     note: str = ""
+    roundoff: float = 0.0
 
 
-def judge_call(call: PreparedCall, replayer: Replayer, device: str, target: Execution | None = None) -> CallJudgement:
+def judge_call(
+    call: PreparedCall, replayer: Replayer, device: str, target: Execution | None = None, *, conditions: bool = False
+) -> CallJudgement:
     """Run a call on ``device`` and as the golden one, and judge its values.
 
     Args:
@@ -77,6 +83,7 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str, target: Exec
         replayer: what runs it.
         device: the device under test.
         target: what the call returned there, where it has run already.
+        conditions: move the inputs also where rounding alone explains a value, so that its condition is known.
 
     Raises:
         CannotReplayError: it cannot be run on the device, or not as the golden one.
@@ -88,9 +95,9 @@ def judge_call(call: PreparedCall, replayer: Replayer, device: str, target: Exec
     if draws_random_numbers(golden_call, replayer, golden):
         return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
     moved = MovedCalls(call, golden_call, replayer, ties=_selects(golden))
-    forward = list(_values(target.outputs, golden.outputs, "output", moved, "outputs"))
-    backward = list(_values(target.gradients, golden.gradients, "input", moved, "gradients"))
-    return CallJudgement(forward, backward, dtype)
+    forward = list(_values(target.outputs, golden.outputs, moved, "outputs", conditions))
+    backward = list(_values(target.gradients, golden.gradients, moved, "gradients", conditions))
+    return CallJudgement(forward, backward, dtype, roundoff=moved.roundoff)
 
 
 def draws_random_numbers(call: PreparedCall, replayer: Replayer, execution: Execution | None = None) -> bool:
@@ -165,19 +172,27 @@ def in_dtype(call: PreparedCall, dtype: str) -> PreparedCall:
         args=mapped(call.args, change),
         kwargs=mapped(call.kwargs, change),
         gradients=[each if isinstance(each, HeldTensor) else None for each in gradients],
+        autocast="",
     )
 
 
+_SLOTS = {"outputs": "output", "gradients": "input"}
+
+
 def _values(
-    targets: Sequence[Any], goldens: Sequence[Any], slot: str, moved: MovedCalls, part: str
+    targets: Sequence[Any], goldens: Sequence[Any], moved: MovedCalls, part: str, conditions: bool
 ) -> Iterator[ValueJudgement]:
+    slot = _SLOTS[part]
     if len(targets) != len(goldens):
         yield ValueJudgement(f"{slot}.0", targets, goldens, OTHER)
         return
     for position, (target, golden) in enumerate(zip(targets, goldens, strict=True)):
         if target is None and golden is None:
             continue
-        yield ValueJudgement(f"{slot}.{position}", target, golden, _conditioned(target, golden, moved, part, position))
+        found = _conditioned(target, golden, moved, part, position)
+        wanted = conditions and isinstance(golden, HeldTensor) and golden.values.dtype.kind in "fc"
+        known = moved.of(part, position, golden.values.size).moved if wanted else ()
+        yield ValueJudgement(f"{slot}.{position}", target, golden, found, known)
 
 
 def _conditioned(target: Any, golden: Any, moved: MovedCalls, part: str, position: int) -> Conditioned:

@@ -40,6 +40,15 @@ class MovedCalls:
         self._executions: list[Execution] | None = None
         self._half: Execution | None = None
 
+    @property
+    def roundoff(self) -> float:
+        """The coarsest round-off of the inputs."""
+        return max(self._roundoffs(), default=0.0)
+
+    def _roundoffs(self) -> list[float]:
+        given = (*self._call.tensors(), *_present(self._call.gradients))
+        return [_roundoff(tensor, self._call.autocast) for tensor in given]
+
     def of(self, part: str, position: int, size: int) -> Movement:
         """Return what moved inputs do to one result, or gradient, of so many elements."""
         if self._executions is None:
@@ -49,7 +58,7 @@ class MovedCalls:
         return Movement([value for value in values if value is not None], half, _terms(self._call, size))
 
     def _run(self) -> Iterator[Execution]:
-        roundoffs = [_roundoff(tensor) for tensor in (*self._call.tensors(), *_present(self._call.gradients))]
+        roundoffs = self._roundoffs()
         for draw in range(DRAWS + 1):
             generator = np.random.default_rng(draw)
             share = 1.0 if draw < DRAWS else 0.5
@@ -116,6 +125,7 @@ def _present(gradients: Sequence[HeldTensor | None]) -> Iterator[HeldTensor]:
     return (gradient for gradient in gradients if gradient is not None)
 
 
-def _roundoff(tensor: HeldTensor) -> float:
-    known = find_dtype(tensor.dtype)
-    return 0.0 if known is None else known.unit_roundoff
+def _roundoff(tensor: HeldTensor, autocast: str) -> float:
+    known, coarse = find_dtype(tensor.dtype), find_dtype(autocast)
+    own = 0.0 if known is None else known.unit_roundoff
+    return max(own, coarse.unit_roundoff) if own and coarse is not None else own

@@ -13,8 +13,9 @@ import pytest
 from msprobe.core.backend.support import PYTORCH
 from msprobe.core.config import DumpConfig, check_config
 from msprobe.core.config.fields import ConfigModel
-from msprobe.core.config.models import LoadConfig, SliceItem
+from msprobe.core.config.models import LoadConfig
 from msprobe.core.config.normalize import COMMON_KEYS, SECTIONS, section_keys
+from msprobe.core.config.sections import SliceItem
 from tests.rules.tree import ROOT
 
 PAGE = ROOT / "docs" / "guide" / "configuration.md"

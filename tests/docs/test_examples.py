@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from msprobe.core.config.models import LoadConfig, SliceItem
+from msprobe.core.config.models import LoadConfig
 from msprobe.core.config.normalize import COMMON_KEYS, SECTIONS, section_keys
+from msprobe.core.config.sections import SliceItem
 from tests.docs.pages import PAGES, Block, blocks
 
 SHOWN_IN_TABLES_ONLY = {

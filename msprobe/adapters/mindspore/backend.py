@@ -9,9 +9,10 @@ from mindspore import nn
 from msprobe.adapters.mindspore.compile.compiled_calls import MindSporeGraphTap
 from msprobe.adapters.mindspore.kernel.runtime_dump import MindSporeKernelDump
 from msprobe.adapters.mindspore.recorded_names import read_names
+from msprobe.adapters.mindspore.replay.live_functions import MindSporeLiveFunctions
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.runtime_facts import on_cpu, runtime_facts
-from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.taps.api_tap import CheckedApiTap, MindSporeApiTap
 from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
@@ -37,7 +38,8 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     modules = MindSporeModuleTap(current, thread)
     unwritten = MindSporeUnwrittenMemory()
     memory = MindSporeMemoryTap(unwritten, thread)
-    apis = MindSporeApiTap([table["apis"]], passes_risk, (current, thread), modules.cells, ListedApis(config), memory)
+    make_tap = CheckedApiTap if config.task_spec.checker else MindSporeApiTap
+    apis = make_tap([table["apis"]], passes_risk, (current, thread), modules.cells, ListedApis(config), memory)
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",
@@ -54,6 +56,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         gradients=make_gradient_tap(thread),
         optimizers=MindSporeOptimizerTap(current, modules.parameter_names),
         memory=memory.attach,
+        live=MindSporeLiveFunctions() if config.task_spec.checker else None,
         apis_in_models=True,
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,

@@ -8,6 +8,8 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.perturbation import TorchPerturbation
 from msprobe.adapters.pytorch.recorded_names import read_names
+from msprobe.adapters.pytorch.replay.live_functions import TorchLiveFunctions
+from msprobe.adapters.pytorch.replay.operator_watch import CheckedOperatorTap
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
@@ -24,10 +26,11 @@ from msprobe.adapters.pytorch.tensors.megatron_marks import read_marks
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
-from msprobe.core.backend.protocols import Backend, CollectiveTap
+from msprobe.core.backend.protocols import Backend, CollectiveTap, OperatorTap
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.dump.tasks.checked_calls import checked_inside
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
@@ -38,9 +41,12 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
-    tables = [table["apis"], table["extra"]]
+    checks_operators = config.task_spec.checks_operators
+    tables = [] if checks_operators else [table["apis"], table["extra"]]
     unwritten, in_flight = TorchUnwrittenMemory(), TensorsInFlight(thread, is_traced)
     inside = inside_calls(unwritten, thread, operators)
+    if config.task_spec.checker:
+        inside = checked_inside(inside, thread)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
         TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
@@ -64,12 +70,21 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
         memory=TorchMemoryTap(unwritten, thread, ()).attach,
-        operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
+        live=TorchLiveFunctions() if config.task_spec.checker else None,
+        operators=_operators(checks_operators, operators, (current, thread), unwritten),
         read_arguments=read_arguments,
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,
         kernels=kernels,
         version=torch.__version__,
     )
+
+
+def _operators(
+    checked: bool, recorded: bool, watch: tuple[CurrentObserver, ThreadState], unwritten: TorchUnwrittenMemory
+) -> OperatorTap | None:
+    if checked:
+        return CheckedOperatorTap(*watch)
+    return TorchOperatorTap(*watch, unwritten) if recorded else None
 
 
 def _collectives(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msprobe.core.backend.live_functions import LiveFunctions
 from msprobe.core.backend.mindspore_modes import RuntimeFacts
 from msprobe.core.backend.perturbation import Perturbation
 from msprobe.core.capture.collectives import Arrivals
@@ -447,6 +448,7 @@ class Backend:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
         memory: returns a context that knows unwritten memory, for the time in which ``apis`` is not attached.
         operators: is there only where the configuration asks for operators.
+        live: runs calls of the program again, for tasks that check them so.
         read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
@@ -475,6 +477,7 @@ class Backend:
     has_risk_levels: bool = True
     memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None
+    live: LiveFunctions | None = None
     read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None
     kernels: NpuRuntime | None = None

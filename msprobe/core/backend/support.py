@@ -28,6 +28,8 @@ FURTHER_KEYS = (
 """What a dump can say beside the values of its calls, and not of every framework."""
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
 """Tasks that every framework has in which Python runs each call."""
+_CHECKS = ("free_benchmark", "online_check")
+"""Tasks that run calls again while the program runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def _is_api_call(name: str) -> bool:
 
 PYTORCH = Support(
     framework="pytorch",
-    tasks=_CALL_TASKS,
+    tasks=(*_CALL_TASKS, *_CHECKS),
     levels=("L0", "L1", "L2", "mix", "debug"),
     ignored_at_kernels=("async_dump",),
     kernel_list=("Functional.linear.0.forward",),
@@ -106,7 +108,7 @@ PYTORCH = Support(
 MINDSPORE = Support(
     framework="mindspore",
     mode="dynamic",
-    tasks=(*_CALL_TASKS, "exception_dump"),
+    tasks=(*_CALL_TASKS, *_CHECKS, "exception_dump"),
     levels=("L0", "L1", "L2", "mix", "debug"),
     namespaces=False,
     module_prefix="Cell",

@@ -21,11 +21,13 @@ class ThreadState(threading.local):
             the operators it calls can be distinguished from those of the tool.
         compiling: True while a compiler works, or a framework tries a model out; the modules that it calls are not
             called by the program.
+        live: the check of the call that begins, where a task runs calls again; it is for the function of that call.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
     busy: int = False
     compiling = False
+    live: Any = None
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []

@@ -7,7 +7,8 @@ config = load_config("config.json", level="mix")
 
 from msprobe.core.config.fields import IntRanges
 from msprobe.core.config.load import ConfigReport, ConfigSource, check_config, load_config
-from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig, Section, TaskSpec
+from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig, TaskSpec
+from msprobe.core.config.sections import Section
 
 __all__ = [
     "TASKS",

@@ -1,8 +1,7 @@
 """The whole of config.json as one frozen value, the same for every framework, and the table of tasks.
 
-Each task has a section with keys of its own: ``{"task": "tensor", "tensor": {...}}``. All sections share the base class
-``Section``, so that every selection attribute can be read from any of them; it has a neutral value where the task does
-not have that key. ``TASKS`` says what each task is; ``DumpConfig`` holds the sections and the keys of all tasks.
+Each task has a section with keys of its own (``sections``): ``{"task": "tensor", "tensor": {...}}``. ``TASKS`` says
+what each task is; ``DumpConfig`` holds the sections and the keys of all tasks.
 
 Building a ``DumpConfig`` directly checks each field on its own; ``load_config`` also applies the rules between fields.
 ``docs/developing/add-a-task.md`` shows how a task is added.
@@ -12,190 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Strict, Tag
 
-from msprobe.core.config.fields import ALL_FLOWS, ConfigModel, Count, DataMode, IntRanges, Names, PathText, Ranges
-from msprobe.core.tensors.statistics import STATISTICS
-
-_KERNEL_STATISTICS = (
-    "count",
-    "zero count",
-    "negative zero count",
-    "positive zero count",
-    "nan count",
-    "negative inf count",
-    "positive inf count",
-    "hash",
-    "md5",
+from msprobe.core.config.fields import ConfigModel, IntRanges, Names, PathText, Ranges
+from msprobe.core.config.sections import (
+    AccCheckSection,
+    DiffCheckSection,
+    ExceptionDumpSection,
+    FreeBenchmarkSection,
+    NanCheckSection,
+    OnlineCheckSection,
+    OverflowCheckSection,
+    Section,
+    StatisticsSection,
+    StructureSection,
+    TensorSection,
 )
-if TYPE_CHECKING:
-    StatisticName = str
-else:
-    _WORDS = (*(spec.config_name for spec in STATISTICS), *_KERNEL_STATISTICS)
-    StatisticName = Literal[_WORDS]
-OneMode = Literal["statistics", "md5", "xor"]
-
-
-def _mode_form(value: Any) -> str:
-    return "<list>" if isinstance(value, list | tuple) else "<text>"
-
-
-SummaryMode = Annotated[
-    Annotated[OneMode, Tag("<text>")]
-    | Annotated[tuple[StatisticName, ...], Strict(False), Field(min_length=1), Tag("<list>")],
-    Discriminator(_mode_form),
-]
-
-
-class SliceItem(ConfigModel):
-    """Measure only ``tensor[begin:end]`` along ``dim``; with ``size``, only where the dimension has that length."""
-
-    dim: int = Field(default=0, ge=0, description="Dimension to cut.")
-    size: int | None = Field(default=None, ge=0, description="Cut only when the dimension has this length.")
-    begin: int | None = Field(default=None, description="First index kept; the start when absent.")
-    end: int | None = Field(default=None, description="First index not kept; the end when absent.")
-
-
-class Section(ConfigModel):
-    """The keys that the sections of all tasks share."""
-
-    inert: ClassVar[frozenset[str]] = frozenset({"tensor_list", "bench_path"})
-    """Keys that this section inherits and that have no effect in it."""
-    input_folders: ClassVar[Mapping[str, str]] = {
-        "bench_path": "there is no such directory; give the dump_path of the golden run"
-    }
-    """Keys that name a directory which must exist before a run, each with what to do when it does not."""
-
-    scope: Names = Field(
-        default=(), description="Empty, or the two full names between which (both included) data is collected."
-    )
-    names: Names = Field(
-        default=(),
-        alias="list",
-        description="Full entry names (exact), fragments (substring) or name-regex(...); empty selects everything.",
-    )
-    tensor_list: Names = Field(
-        default=(), description="Entries containing one of these also get their real data saved (levels L0, L1, mix)."
-    )
-    data_mode: DataMode = Field(
-        default=ALL_FLOWS,
-        description='Which data: ["all"], or up to four of forward, backward, input, output.',
-        json_schema_extra={"default": ["all"]},
-    )
-    summary_mode: SummaryMode = Field(
-        default="statistics",
-        description="statistics, md5 (a CRC-32 on dynamic graphs), xor, or a list of statistics.",
-    )
-    slice: Annotated[tuple[SliceItem, ...], Strict(False)] = Field(
-        default=(), description="Cut tensors before measuring and saving (not in static graphs; levels L0, L1, mix)."
-    )
-    request_id: str | None = Field(
-        default=None, description="Collect only the tokens of this request; needs start(scheduled_tokens=...)."
-    )
-    bench_path: PathText | None = Field(
-        default=None, description="Golden dump to compare with while running; only differing calls are saved."
-    )
-    diff_nums: Count = Field(default=1, description="Stop after this many differences; -1 never stops.")
-
-    @property
-    def summary_kind(self) -> str:
-        """Return ``summary_mode`` as one word: ``statistics`` when it is a list of statistics."""
-        return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
-
-    @property
-    def projected(self) -> bool | Literal["auto"]:
-        """Return whether the order-sensitive sum is recorded; ``auto`` where it takes no pass of its own."""
-        return False
-
-    @property
-    def finding_limit(self) -> int:
-        """Return after how many findings of the task's judge the collection ends; -1 for never."""
-        return self.diff_nums
-
-
-class StatisticsSection(Section):
-    """task statistics: numbers about every tensor, real data only for ``tensor_list``."""
-
-    inert = frozenset({"bench_path"})
-
-    projection: bool | Literal["auto"] = Field(
-        default="auto",
-        description="Also record an order-sensitive sum of each tensor, which sees elements that changed places; auto "
-        "does so where the pass that measures the statistics gives it too, and summary_mode is statistics.",
-    )
-    device: Literal["host", "device"] = Field(
-        default="host", description="Where statistics are computed (MindSpore static graph O0/O1)."
-    )
-    precision: Literal["high", "low"] = Field(
-        default="high", description="Precision of device statistics (MindSpore static graph); not the common precision."
-    )
-
-    @property
-    def projected(self) -> bool | Literal["auto"]:
-        """Return the setting; ``auto`` leaves it out beside a checksum, which sees the order, and where a list of
-        statistics does not name it."""
-        return False if self.projection == "auto" and self.summary_mode != "statistics" else self.projection
-
-
-class TensorSection(Section):
-    """task tensor: statistics and the real data of every tensor."""
-
-    inert = frozenset({"tensor_list"})
-
-    summary_mode: OneMode = Field(default="statistics", description="statistics, md5 (a CRC-32) or xor.")
-    file_format: Literal["npy", "bin"] = Field(
-        default="npy", description="Format of tensor files (MindSpore static graph, level L2)."
-    )
-
-
-class AccCheckSection(Section):
-    """task acc_check: what ``msprobe acc_check`` reads, which runs each recorded API again. It collects nothing."""
-
-    input_folders: ClassVar[Mapping[str, str]] = {
-        **Section.input_folders,
-        "error_data_path": "there is no such directory; create it first",
-    }
-
-    white_list: Names = Field(default=(), description="Check only these APIs, for example conv1d.")
-    black_list: Names = Field(default=(), description="Do not check these APIs.")
-    error_data_path: PathText = Field(default="./", description="Where data of failing APIs goes.")
-
-
-class OverflowCheckSection(Section):
-    """task overflow_check: record around the first non-finite results."""
-
-    overflow_nums: Count = Field(default=1, description="Stop after this many overflows; -1 never stops.")
-    check_mode: Literal["all", "aicore", "atomic"] = Field(
-        default="all", description="Kind of overflow (MindSpore static graph before 2.3)."
-    )
-
-    @property
-    def finding_limit(self) -> int:
-        """Return after how many overflows the collection ends; -1 for never."""
-        return self.overflow_nums
-
-
-class StructureSection(Section):
-    """task structure: call stacks and the module tree only."""
-
-
-class ExceptionDumpSection(Section):
-    """task exception_dump: MindSpore writes the operands of the operator that failed."""
-
-
-class DiffCheckSection(Section):
-    """task diff_check: stop after ``diff_nums`` differences against a golden dump."""
-
-    inert = frozenset({"tensor_list"})
-
-
-class NanCheckSection(Section):
-    """task nan_check: stop at the first non-finite result."""
-
-    inert = frozenset({"bench_path"})
-
 
 TaskName = Literal[
     "statistics",
@@ -206,6 +39,8 @@ TaskName = Literal[
     "exception_dump",
     "diff_check",
     "nan_check",
+    "free_benchmark",
+    "online_check",
 ]
 LevelName = Literal["L0", "L1", "L2", "mix", "debug"]
 
@@ -230,6 +65,9 @@ class TaskSpec:
         judge: import path (``module:function``) of what makes the judge of one step from the ``DumpConfig``; "" when
             every call is recorded without a verdict. It is imported when a step begins.
         command: the command of msprobe that reads the section; a task that has one collects nothing.
+        checker: import path (``module:function``) of what makes the ``CallChecker`` of a session, which runs calls
+            again while the program runs; "" for none. Calls with a finding are recorded.
+        checks_operators: it checks operators where the framework shows them, else calls of functions.
     """
 
     section: type[Section]
@@ -246,6 +84,8 @@ class TaskSpec:
     only_findings: bool = False
     judge: str = ""
     command: str = ""
+    checker: str = ""
+    checks_operators: bool = False
 
     @property
     def no_collection(self) -> str:
@@ -283,6 +123,23 @@ TASKS: Mapping[str, TaskSpec] = {
     "diff_check": TaskSpec(DiffCheckSection, saves_tensors=True, needs_bench_path=True),
     "nan_check": TaskSpec(
         NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.tasks.nonfinite:non_finite_judge"
+    ),
+    "free_benchmark": TaskSpec(
+        FreeBenchmarkSection,
+        ("L1",),
+        settles_level=True,
+        saves_tensors=True,
+        only_findings=True,
+        checker="msprobe.online.free_benchmark:make_checker",
+    ),
+    "online_check": TaskSpec(
+        OnlineCheckSection,
+        ("L1",),
+        settles_level=True,
+        saves_tensors=True,
+        only_findings=True,
+        checker="msprobe.online.operator_checker:make_checker",
+        checks_operators=True,
     ),
 }
 """Every task by its name in config.json."""
@@ -380,6 +237,8 @@ class DumpConfig(ConfigModel):
     exception_dump: ExceptionDumpSection = ExceptionDumpSection()
     diff_check: DiffCheckSection = DiffCheckSection()
     nan_check: NanCheckSection = NanCheckSection()
+    free_benchmark: FreeBenchmarkSection = FreeBenchmarkSection()
+    online_check: OnlineCheckSection = OnlineCheckSection()
 
     @property
     def task_spec(self) -> TaskSpec:

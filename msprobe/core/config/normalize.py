@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.config.fields import ConfigModel
-from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig, Section, SliceItem
+from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig
 from msprobe.core.config.problems import REMOVED_TASKS, nearest
+from msprobe.core.config.sections import Section, SliceItem
 
 TASK_ALIASES: dict[str, str] = {alias: name for name, spec in TASKS.items() for alias in spec.aliases}
 SECTIONS: dict[str, type[Section]] = {name: spec.section for name, spec in TASKS.items()}

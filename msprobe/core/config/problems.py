@@ -28,9 +28,7 @@ _EXPECTED = {
     "string_too_short": "must not be empty",
     "too_short": "must not be an empty list",
 }
-_RECORD_BOTH = "record the run on both devices and compare with msprobe compare"
 REMOVED_TASKS: Mapping[str, str] = {
-    "free_benchmark": f"msprobe does not have it; {_RECORD_BOTH}",
     "grad_probe": "msprobe does not have it; statistics at level mix records gradients",
 }
 """Tasks of the published tool that msprobe does not have, each with what to do instead."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.config.models import TASKS, DumpConfig
+from msprobe.core.config.sections import FreeBenchmarkSection
 from msprobe.core.errors import ABSENT, Problem
 
 _API_NAME = re.compile(r"(?!(?:Module|Cell)\.)[^.].*\.\d+\.(?:forward|backward)\Z", re.DOTALL)
@@ -110,6 +111,28 @@ def _async_live_compare(config: DumpConfig) -> Iterator[Problem]:
         )
 
 
+def _other_conditions(config: DumpConfig) -> Iterator[Problem]:
+    """Yield what does not go together in section ``free_benchmark``."""
+    section, path = config.section, config.task
+    if not isinstance(section, FreeBenchmarkSection):
+        return
+    mode, device = section.pert_mode, section.fuzz_device
+    if device == "cpu" and mode != "to_cpu":
+        yield Problem(f"{path}.fuzz_device", device, 'needs pert_mode "to_cpu"; other modes run on the device ("npu")')
+    elif device != "cpu" and mode == "to_cpu" and "fuzz_device" in section.model_fields_set:
+        yield Problem(f"{path}.fuzz_device", device, 'must be "cpu" with pert_mode "to_cpu"')
+    if section.fuzz_stage == "backward" and not section.names:
+        yield Problem(f"{path}.list", [], 'must name APIs with fuzz_stage "backward", for example ["matmul"]')
+    if section.handler_type != "fix":
+        return
+    if section.fuzz_stage != "forward":
+        yield Problem(f"{path}.fuzz_stage", section.fuzz_stage, 'must be "forward" with handler_type "fix"')
+    if section.if_preheat:
+        yield Problem(f"{path}.if_preheat", True, 'must be false with handler_type "fix"')
+    if mode not in ("improve_precision", "to_cpu"):
+        yield Problem(f"{path}.pert_mode", mode, 'must be "improve_precision" or "to_cpu" with handler_type "fix"')
+
+
 def _list_names(key: str, attribute: str) -> Rule:
     def check(config: DumpConfig) -> Iterator[Problem]:
         for index, name in enumerate(getattr(config.section, attribute)):
@@ -160,6 +183,10 @@ RULES: tuple[Rule, ...] = (
     _list_names("tensor_list", "tensor_list"),
     Rule(("section.data_mode",), _needed_output),
     Rule(("task", "async_dump", "section.bench_path"), _async_live_compare),
+    Rule(
+        ("task", *(f"section.{key}" for key in ("pert_mode", "fuzz_device", "fuzz_stage", "handler_type", "list"))),
+        _other_conditions,
+    ),
     Rule(("load",), _loaded_modules),
     Rule(("custom_apis",), _custom_apis),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import mindspore
 import numpy as np
@@ -36,6 +36,18 @@ def make_replayer(custom: Mapping[str, Any] | None = None) -> MindSporeReplayer:
     return MindSporeReplayer(RecordedFunctions([each for each in table.values() if isinstance(each, dict)], custom))
 
 
+class Functions(Protocol):
+    """Finds functions by the names of calls."""
+
+    def find(self, prefix: str, api: str) -> Callable[..., Any]:
+        """Return the function that a name stands for; raises CannotReplayError."""
+        ...
+
+    def expression(self, prefix: str, api: str) -> str:
+        """Return the expression that names it; raises CannotReplayError."""
+        ...
+
+
 class MindSporeReplayer:
     """Implements ``Replayer`` for MindSpore. A device is a target: ``cpu``, ``gpu`` or ``npu``, with a number or not.
 
@@ -45,7 +57,7 @@ class MindSporeReplayer:
 
     suffix = ".npy"
 
-    def __init__(self, functions: RecordedFunctions) -> None:
+    def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
     def best_device(self) -> str:
@@ -73,7 +85,8 @@ class MindSporeReplayer:
         function = self._functions.find(call.prefix, call.api)
         try:
             with _on(device):
-                mindspore.set_seed(call.seed)
+                if call.random_state is None:
+                    mindspore.set_seed(call.seed)
                 return _run(function, call)
         except CannotReplayError:
             raise
@@ -124,7 +137,7 @@ def _run(function: Callable[..., Any], call: PreparedCall) -> Execution:
         result = function(*args, **kwargs)
         return list(_unfolded(args[0] if result is None and args else result))
 
-    outputs = [_held(value) for value in results(*(leaves[number] for number in asked))]
+    outputs = [held(value) for value in results(*(leaves[number] for number in asked))]
     able = tuple(number for number, value in enumerate(outputs) if _is_differentiable(value))
     gradients = _gradients(results, [leaves[number] for number in asked], call, (able, outputs)) if asked else []
     by_leaf = dict(zip(asked, gradients, strict=False))
@@ -151,7 +164,7 @@ def _gradients(
     arriving = tuple(_tensor(gradient).astype(_dtype(outputs[place].dtype)) for place, gradient in places)
     back = pull(*arriving)
     back = back if isinstance(back, tuple) else (back,)
-    return [None if gradient is None else _held(gradient) for gradient in back]
+    return [None if gradient is None else held(gradient) for gradient in back]
 
 
 def _writes(api: str) -> bool:
@@ -159,10 +172,19 @@ def _writes(api: str) -> bool:
     return (api.endswith("_") and not api.startswith("__")) or api.startswith("__i") or api == "__setitem__"
 
 
-def _tensor(held: HeldTensor) -> Any:
-    values = np.ascontiguousarray(held.values).reshape(held.values.shape)
-    dtype = _dtype(held.dtype)
-    known = find_dtype(held.dtype)
+def tensors_of(call: PreparedCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call."""
+
+    def made(argument: HeldTensor | Constant) -> Any:
+        return _constant(argument) if isinstance(argument, Constant) else _tensor(argument)
+
+    return tuple(mapped(list(call.args), made)), mapped(dict(call.kwargs), made)
+
+
+def _tensor(argument: HeldTensor) -> Any:
+    values = np.ascontiguousarray(argument.values).reshape(argument.values.shape)
+    dtype = _dtype(argument.dtype)
+    known = find_dtype(argument.dtype)
     if known is not None and known.is_native:
         return mindspore.Tensor(values.copy(), dtype)
     return mindspore.Tensor(values.astype(np.float32)).astype(dtype)
@@ -209,7 +231,12 @@ def _is_differentiable(value: Any) -> bool:
     return known is not None and known.kind in _FLOATS
 
 
-def _held(value: Any) -> Any:
+def held(value: Any) -> Any:
+    """Return the values of a tensor, which may share its memory; anything else as it is.
+
+    Raises:
+        CannotReplayError: values of its dtype are not compared.
+    """
     if not isinstance(value, mindspore.Tensor):
         return value
     known = find_dtype(str(value.dtype))

@@ -31,6 +31,7 @@ from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import observe_with_output, wrap
+from msprobe.core.dump.tasks.checked_calls import Inside, checked_inside
 
 _CONSTANT = "constexpr_prim"  # Python functions that the compiler is to run itself
 _FRAMEWORK, _LAYERS = "mindspore.", "mindspore.nn."
@@ -59,7 +60,7 @@ class MindSporeApiTap(WrappedApis):
         memory: MindSporeMemoryTap | None = None,
     ) -> None:
         super().__init__(passes_risk, *watch, listed)
-        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, *watch)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, self._inside_call, *watch)
         self._jit = JitTap(self._patches, self.site, *watch)
         self._memory = memory
         for table in tables:
@@ -77,12 +78,20 @@ class MindSporeApiTap(WrappedApis):
         return original if self._memory is None else self._memory.inside(site, original)
 
 
+class CheckedApiTap(MindSporeApiTap):
+    """Observes calls so that they can be checked while the program runs."""
+
+    def _inside_call(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        return checked_inside(super()._inside_call, self._thread)(site, original)
+
+
 class PrimitiveTap:
     """Finds primitives and observes their calls.
 
     Args:
         cells: returns the cells of the models, whose attributes name primitives; it is called at each ``attach``.
         site: returns the counter of an API by prefix and name.
+        inside: returns what runs inside an observed call of a function.
         current: holds the observer of the present step.
         thread: the state of the present thread.
     """
@@ -91,11 +100,13 @@ class PrimitiveTap:
         self,
         cells: Callable[[], Iterable[nn.Cell]],
         site: Callable[[str, str], CallSite],
+        inside: Inside,
         current: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._cells = cells
         self._site = site
+        self._inside = inside
         self._patches = Patches()
         self._current = current
         self._thread = thread
@@ -133,7 +144,7 @@ class PrimitiveTap:
         kind = type(primitive)
         self._plan(kind)
         site = self._site("Primitive", f"{name}.{_operator(primitive)}")
-        original = functools.partial(_original(kind), primitive)
+        original = self._inside(site, functools.partial(_original(kind), primitive))
         self._calls[id(primitive)] = primitive, wrap(original, site, self._current, self._thread)
 
     def _plan(self, kind: type) -> None:
@@ -149,7 +160,7 @@ class PrimitiveTap:
                 self._plan(subclass)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        calls, current, thread, site_of = self._calls, self._current, self._thread, self._site
+        calls, current, thread, site_of, inside = self._calls, self._current, self._thread, self._site, self._inside
 
         @functools.wraps(original)
         def call(primitive: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,7 +173,7 @@ class PrimitiveTap:
             if _is_framework_function(sys._getframe(1)) or _CONSTANT in primitive.attrs:
                 return original(primitive, *args, **kwargs)
             site = site_of("Primitive", _operator(primitive))
-            run = functools.partial(original, primitive, *args, **kwargs)
+            run = functools.partial(inside(site, functools.partial(original, primitive)), *args, **kwargs)
             return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
 
         call.__msprobe_original__ = original  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ passed on unseen. What the program gets is what the operator returned.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -13,16 +14,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from msprobe.adapters.pytorch.replay.live_functions import prepared_call
 from msprobe.adapters.pytorch.replay.runner import held
+from msprobe.adapters.pytorch.tensors.operation_modes import pushed_below
 from msprobe.core.backend.replaying import (
-    Argument,
-    CannotReplayError,
-    Constant,
     Execution,
-    HeldTensor,
     OperatorHandler,
     PreparedCall,
 )
+from msprobe.core.capture.observer import CurrentObserver
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 
@@ -33,17 +34,22 @@ _BACKENDS = ("mkldnn", "cudnn", "miopen", "mps", "xnnpack")
 
 
 class OperatorWatch(TorchDispatchMode):
-    """Shows a handler the operators of ``torch.ops.aten``."""
+    """Shows a handler the operators of ``torch.ops.aten``.
+
+    Attributes:
+        ended: True when it sees no more.
+    """
 
     def __init__(self, handler: OperatorHandler) -> None:
         super().__init__()
         self._handler = handler
         self._checkable: dict[Any, bool] = {}
+        self.ended = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and show it to the handler where that wants it."""
         kwargs = kwargs or {}
-        call = self._call(func, args, kwargs)
+        call = None if self.ended else self._call(func, args, kwargs)
         result = func(*args, **kwargs)
         if call is not None:
             try:
@@ -66,8 +72,7 @@ class OperatorWatch(TorchDispatchMode):
                 return None
             if not self._handler.wants(name, _signature(tensors)):
                 return None
-            named = {key: _argument(each) for key, each in kwargs.items()}
-            return PreparedCall(_PREFIX, name, [_argument(each) for each in args], named)
+            return prepared_call(_PREFIX, name, args, kwargs)
         except Exception as error:  # noqa: BLE001  a tool never breaks training
             self._tell(name, error)
             return None
@@ -75,6 +80,34 @@ class OperatorWatch(TorchDispatchMode):
     def _tell(self, name: str, error: Exception) -> None:
         if first_time(("online check", name)):
             logger.warning("online check: %s is not checked: %s", name, error_text(error))
+
+
+class CheckedOperatorTap:
+    """Implements ``OperatorTap``: shows operators to the observer of the session, which checks them."""
+
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current, self._thread = current, thread
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        watch = OperatorWatch(self)
+        with pushed_below(watch):
+            yield
+
+    def reset(self) -> None:
+        """Do nothing: wrong operators are numbered by the observer."""
+
+    def wants(self, name: str, signature: Hashable) -> bool:
+        """Return whether the observer wants an operator that the program itself runs."""
+        observer: Any = self._current.observer
+        return observer is not None and not self._thread.busy and bool(observer.wants(name, signature))
+
+    def check(self, call: PreparedCall, execution: Execution) -> None:
+        """Show an operator to the observer."""
+        observer: Any = self._current.observer
+        if observer is not None:
+            with self._thread.quiet():
+                observer.check(call, execution)
 
 
 def _is_checkable(func: Any) -> bool:
@@ -90,30 +123,3 @@ def _name(func: Any) -> str:
 
 def _signature(tensors: list[torch.Tensor]) -> Hashable:
     return tuple((each.dtype, each.shape) for each in tensors)
-
-
-def _argument(value: Any) -> Argument:
-    if isinstance(value, torch.Tensor):
-        kept = held(value)
-        assert isinstance(kept, HeldTensor)
-        return HeldTensor(kept.values.copy(), kept.dtype)
-    if isinstance(value, (list, tuple)):
-        return [_argument(each) for each in value]
-    if value is None or isinstance(value, (bool, int, float, complex, str)):
-        return Constant("plain", value)
-    for kind, name in _named(value):
-        return Constant(kind, name)
-    raise CannotReplayError(f"an argument of type {type(value).__name__} cannot be given again")
-
-
-def _named(value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, torch.dtype):
-        yield "dtype", str(value).rpartition(".")[2]
-    elif isinstance(value, torch.device):
-        yield "device", str(value)
-    elif isinstance(value, torch.layout):
-        yield "layout", str(value)
-    elif isinstance(value, torch.memory_format):
-        yield "memory_format", str(value)
-    elif isinstance(value, torch.SymInt):
-        yield "plain", str(int(value))

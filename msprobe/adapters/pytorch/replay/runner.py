@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -40,12 +40,24 @@ def make_replayer(custom: Mapping[str, Any] | None = None) -> TorchReplayer:
     return TorchReplayer(RecordedFunctions([table["apis"], table["extra"]], custom=custom))
 
 
+class Functions(Protocol):
+    """Finds functions by the names of calls."""
+
+    def candidates(self, prefix: str, api: str) -> list[Callable[..., Any]]:
+        """Return the functions that a name may stand for; raises CannotReplayError."""
+        ...
+
+    def expression(self, prefix: str, api: str) -> str:
+        """Return the expression that names it; raises CannotReplayError."""
+        ...
+
+
 class TorchReplayer:
     """Implements ``Replayer`` for PyTorch."""
 
     suffix = ".pt"
 
-    def __init__(self, functions: RecordedFunctions) -> None:
+    def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
     def best_device(self) -> str:
@@ -115,15 +127,41 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
 @contextmanager
 def _quiet(call: PreparedCall, device: torch.device) -> Iterator[None]:
     """Seed the generators for the block, and give them back as they were; without warnings of torch."""
-    devices = [device.index or 0] if device.type not in ("cpu", "meta") else []
     with (
         warnings.catch_warnings(),
-        torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"),
+        forked_generators(device),
+        torch.inference_mode(False),
+        torch.autocast(device.type, _dtype(call.autocast or "bfloat16"), enabled=bool(call.autocast)),
         torch.set_grad_enabled(bool(call.gradients)),
     ):
         warnings.simplefilter("ignore")
-        torch.manual_seed(call.seed)
+        if call.random_state is None:
+            torch.manual_seed(call.seed)
+        else:
+            set_random_state(call.random_state)
         yield
+
+
+@contextmanager
+def forked_generators(device: torch.device) -> Iterator[None]:
+    """Give the random generators of the CPU and of a device back as they were before the block."""
+    devices = [device.index or 0] if device.type not in ("cpu", "meta") else []
+    with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
+        yield
+
+
+def random_state() -> tuple[torch.Tensor, list[tuple[Any, Any]]]:
+    """Return the state of the generators of the CPU and of all devices that are in use."""
+    modules = [module for kind in ("npu", "cuda") if (module := getattr(torch, kind, None)) is not None]
+    used = [module for module in modules if module.is_available() and module.is_initialized()]
+    return torch.get_rng_state(), [(module, module.get_rng_state_all()) for module in used]
+
+
+def set_random_state(state: tuple[torch.Tensor, list[tuple[Any, Any]]]) -> None:
+    """Give all generators a state that ``random_state`` has returned."""
+    torch.set_rng_state(state[0])
+    for module, states in state[1]:
+        module.set_rng_state_all(states)
 
 
 @contextmanager
@@ -142,6 +180,15 @@ def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
 
     with torch.autograd.graph.saved_tensors_hooks(moved, lambda tensor: tensor):
         yield
+
+
+def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call on a device."""
+
+    def made(argument: HeldTensor | Constant) -> Any:
+        return _constant(argument, device) if isinstance(argument, Constant) else _tensor(argument, device)
+
+    return tuple(mapped(list(call.args), made)), mapped(dict(call.kwargs), made)
 
 
 def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:

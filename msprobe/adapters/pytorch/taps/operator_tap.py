@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
+from msprobe.adapters.pytorch.tensors.operation_modes import pushed_below
 from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
@@ -40,15 +40,8 @@ class TorchOperatorTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        mode = _OperatorMode(self)
-        with outside_modes():  # so it lies below the modes of the program, which may be left before this one
-            torch._C._push_on_torch_dispatch_stack(mode)  # what ``__enter__`` notes besides, torch.compile reads
-        try:
+        with pushed_below(_OperatorMode(self)):
             yield
-        finally:
-            mode.ended = True
-            with outside_modes():
-                pass  # they are put back without it; in another thread than that of ``start`` it stays, switched off
 
     def reset(self) -> None:
         for site in self._named.values():

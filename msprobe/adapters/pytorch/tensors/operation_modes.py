@@ -60,3 +60,19 @@ def outside_modes() -> Iterator[None]:
                 torch._C._push_on_torch_dispatch_stack(mode)
         while functions:
             torch._C._push_on_torch_function_stack(functions.pop())
+
+
+@contextlib.contextmanager
+def pushed_below(mode: Any) -> Iterator[None]:
+    """Have a dispatch mode see operations inside this context, below the modes of the program.
+
+    They may be left before this one. At the end its attribute ``ended`` becomes True.
+    """
+    with outside_modes():
+        torch._C._push_on_torch_dispatch_stack(mode)  # what ``__enter__`` notes besides, torch.compile reads
+    try:
+        yield
+    finally:
+        mode.ended = True
+        with outside_modes():
+            pass  # they are put back without it; in another thread than that of ``start`` it stays, switched off

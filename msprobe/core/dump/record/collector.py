@@ -218,6 +218,10 @@ class Collector:
 
     # ---- the step as a whole ----
 
+    def conclusion(self) -> str | None:
+        """Return what is to be said of the whole step; None where nothing is."""
+        return self.recorder.conclusion()
+
     def tick(self) -> None:
         """Write the inputs of calls that have been open since the last tick of the flusher, in its thread.
 

@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, Protocol
 
 from msprobe.core.backend.protocols import T_contra, TensorOps
 from msprobe.core.capture.describe import Node
-from msprobe.core.config.models import SliceItem
+from msprobe.core.config.sections import SliceItem
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.record_walk import NO_DATA, is_tensor, values_below

@@ -30,7 +30,7 @@ from msprobe.core.dump.session.rank_folder import RankFolder
 from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.session.step import LazyStep, Step
 from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilter
-from msprobe.core.dump.session.task_factory import StepContext, make_golden, make_judge, make_worker
+from msprobe.core.dump.session.task_factory import StepContext, make_checker, make_golden, make_judge, make_worker
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
 
@@ -100,6 +100,7 @@ class DumpSession:
         self._filters = StartFilters(config, self.current, self.backend.runtime, self.requests)
         self._worker = make_worker(config, self.thread)
         self._golden = make_golden(config)
+        self._checker = make_checker(config, self.backend)
         self._override = InputOverride(config.load) if config.load is not None else None
 
     def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
@@ -259,6 +260,8 @@ class DumpSession:
         if error is not None:
             self.fail(error)
         self._close_step("exit")
+        if self._checker is not None:
+            self._checker.close()
         if self.enabled or self._counts.starts:
             self._step_filter.conclude(self._counts)
         self.closing.close()
@@ -288,6 +291,7 @@ class DumpSession:
             self._rank_selected(rank_id)
             and self._step_filter.selects_step(self.current_step)
             and not self.config.load_only
+            and (self._checker is None or self._checker.selects(self.current_step))
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self._filters.admit_next_step() if again else self._filters.admit())
@@ -333,6 +337,7 @@ class DumpSession:
             stacks=self._stacks,
             worker=self._worker,
             golden=self._golden,
+            checker=self._checker,
             filters=self._filters,
             label=self._label,
             number=self.current_step,

@@ -25,7 +25,7 @@ from typing import Any
 from msprobe.core.backend.protocols import Runtime
 from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.models import SliceItem
+from msprobe.core.config.sections import SliceItem
 from msprobe.core.dump.record.request_tokens import RequestTokens
 from msprobe.core.dump.tasks.judged_recorder import Findings
 from msprobe.core.errors import MsprobeException, argument_text

@@ -26,7 +26,7 @@ from msprobe.core.store.layout import ERRORS, TENSORS
 from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.sink import DirectorySink, writer_mark
 
-_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
+_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run", "wants"})
 
 
 class Step:
@@ -157,7 +157,7 @@ class Step:
         self._finish()
         if self._stopped != (self._error, self.recorder.record_count):  # else the documents need not change
             self._note_end(by)
-        conclusion = self.recorder.conclusion()
+        conclusion = self.collector.conclusion()
         if conclusion is None:
             self._explain_empty()
         else:

@@ -17,6 +17,7 @@ from msprobe.core.dump.record.step_recorder import RecordingPlan, StepOutput, St
 from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors, TensorNodes
 from msprobe.core.dump.session.kernel_level import has_target, make_kernel_collector
 from msprobe.core.dump.session.start_filters import StartFilters
+from msprobe.core.dump.tasks.checked_calls import CallChecker, CheckCollector
 from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
 from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
 from msprobe.core.selection import Selection
@@ -35,6 +36,7 @@ class StepContext:
         stacks: the interned call stacks.
         worker: the worker of ``async_dump``; None without it.
         golden: the golden dump of ``bench_path``; None without it.
+        checker: checks calls while the program runs; None for a task that does not.
         filters: the filters of the present start, and the count of findings.
         label: more fields for the header of dump.json.
         number: the number of the step.
@@ -48,6 +50,7 @@ class StepContext:
     stacks: StackTable
     worker: AsyncWorker | None
     golden: GoldenSteps | None
+    checker: CallChecker | None
     filters: StartFilters
     label: Mapping[str, str]
     number: int
@@ -64,6 +67,15 @@ def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """Return the golden dump of ``bench_path``, or None. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
     return GoldenSteps(path, config.section.summary_kind) if path and config.task_spec.compares_live else None
+
+
+def make_checker(config: DumpConfig, backend: Backend) -> CallChecker | None:
+    """Return what checks calls while the program runs, or None."""
+    module, _, name = config.task_spec.checker.partition(":")
+    if not module or backend.live is None:
+        return None
+    checker: CallChecker = getattr(importlib.import_module(module), name)(config, backend)
+    return checker
 
 
 def make_judge(context: StepContext) -> Judge | None:
@@ -113,6 +125,9 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
     config, backend, thread, stacks = context.config, context.backend, context.thread, context.stacks
     if has_target(config):
         return make_kernel_collector(config, recorder, backend, thread, stacks, sink)
+    if context.checker is not None:
+        context.checker.begin_step(lambda: sink.folder, context.number, context.rank)
+        return CheckCollector(recorder, backend, thread, stacks, context.checker)
     return Collector(recorder, backend, thread, stacks)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.core.config.models import SliceItem
+from msprobe.core.config.sections import SliceItem
 from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors, cut
 from msprobe.core.dump.session.start_filters import tokens_of
 
