@@ -53,6 +53,7 @@ class ConditionCheck:
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
+        self.knows_random = mode in ("no_change", "change_value")
 
     def findings(
         self, call: PreparedCall, target: Execution | None, replayer: Replayer, device: str

@@ -32,7 +32,13 @@ _MOST_CAUSES = 10
 
 
 class Judge(Protocol):
-    """Finds the faults of calls."""
+    """Finds the faults of calls.
+
+    Attributes:
+        knows_random: whether it can judge calls that draw random numbers, as they draw the same ones again.
+    """
+
+    knows_random: bool
 
     def findings(
         self, call: PreparedCall, target: Execution | None, replayer: Replayer, device: str
@@ -49,7 +55,6 @@ class Judge(Protocol):
 class _Begun:
     call: PreparedCall
     device: str
-    backward: bool = False
 
 
 def make_checker(config: DumpConfig, backend: Backend) -> FreeBenchmark:
@@ -105,8 +110,19 @@ class FreeBenchmark:
     def end(self, call: LiveCall, begun: Any, result: Any) -> Checked:
         if self._fixes or self.backward:
             return Checked()
+        if self._is_drawn_inside(call, begun.call):
+            return Checked()
         execution = self._live.execution(result if result is not None or not call.args else call.args[0])
         return self._judged(call, begun.call, execution, begun.device)
+
+    def _is_drawn_inside(self, call: LiveCall, begun: PreparedCall) -> bool:
+        """Return whether the function has drawn random numbers, and it is not known what becomes of them."""
+        if self._judge.knows_random or not self._live.has_drawn(begun.random_state):
+            return False
+        if self._live.replayer(call.function).is_random(call.prefix, call.api):
+            return False
+        self._refuse(call, CannotReplayError("it draws random numbers inside"))
+        return True
 
     def end_backward(self, call: LiveCall, begun: Any, gradients: Mapping[int, HeldTensor]) -> Checked:
         count = max(gradients, default=-1) + 1

@@ -7,7 +7,6 @@ folder/summary.json                                operators: checked, wrong, an
 from __future__ import annotations
 
 import json
-import time
 import traceback
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -99,14 +98,17 @@ class OnlineCheck:
             execution: what the program got.
             replayer: what runs this call again, where it is not that of the check.
         """
-        begin = time.perf_counter()
         try:
-            values = judge_call(call, replayer or self._replayer, "", execution).forward
+            return self._judged(call, execution, replayer or self._replayer)
+        finally:
+            self._sampler.end_check()
+
+    def _judged(self, call: PreparedCall, execution: Execution, replayer: Replayer) -> str:
+        try:
+            values = judge_call(call, replayer, "", execution).forward
         except CannotReplayError as error:
             self.refuse(call.api, error)
             return ""
-        finally:
-            self._sampler.spend(time.perf_counter() - begin)
         result = self.operators.setdefault(call.api, OperatorResult())
         result.checked += 1
         wrong = worse(*(OF_LEVEL[value.conditioned.level] for value in values)) is Status.ERROR

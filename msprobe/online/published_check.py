@@ -32,6 +32,8 @@ _VERDICT = "inconsistent"
 class PublishedCheck:
     """Judges calls by the published thresholds."""
 
+    knows_random = True
+
     def __init__(self, section: FreeBenchmarkSection) -> None:
         self._mode = section.pert_mode
         self._preheat = Preheat(section.preheat_step, section.max_sample) if section.if_preheat else None

@@ -13,7 +13,7 @@ NO_VALUES = frozenset({
 """Operators whose results nobody has written."""
 
 
-GRACE = 1.0
+GRACE = 0.5
 """Seconds that checks may take beyond their share, so that the first calls of a program are among them."""
 
 
@@ -28,7 +28,7 @@ class Sampling:
     """
 
     first: int = 3
-    share: float = 0.1
+    share: float = 0.05
     operators: Collection[str] = ()
 
 
@@ -38,7 +38,7 @@ class Sampler:
     def __init__(self, sampling: Sampling, clock: Callable[[], float] = time.perf_counter) -> None:
         self._sampling, self._clock = sampling, clock
         self._counts: Counter[tuple[str, Hashable]] = Counter()
-        self._begin, self._spent = clock(), 0.0
+        self._begin, self._since, self._spent = clock(), 0.0, 0.0
         self.skipped = 0
 
     def wants(self, name: str, signature: Hashable) -> bool:
@@ -54,8 +54,9 @@ class Sampler:
             self.skipped += 1  # a later call of its kind is checked in its place
             return False
         self._counts[key] += 1
+        self._since = self._clock()
         return True
 
-    def spend(self, seconds: float) -> None:
-        """Count the time of a check."""
-        self._spent += seconds
+    def end_check(self) -> None:
+        """Count the time since a check was wanted: that of the copies, of the call itself, and of its judgement."""
+        self._spent += self._clock() - self._since

@@ -70,7 +70,7 @@ class PtdbgDispatch:
         self._watch: Any = None
 
     @classmethod
-    def sampled(cls, first: int = 3, share: float = 0.1, **arguments: Any) -> PtdbgDispatch:
+    def sampled(cls, first: int = 3, share: float = 0.05, **arguments: Any) -> PtdbgDispatch:
         """Return a check that can stay on for days.
 
         Args:

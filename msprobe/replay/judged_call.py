@@ -191,7 +191,7 @@ def _values(
             continue
         found = _conditioned(target, golden, moved, part, position)
         wanted = conditions and isinstance(golden, HeldTensor) and golden.values.dtype.kind in "fc"
-        known = moved.of(part, position, golden.values.size).moved if wanted else ()
+        known = moved.first_of(part, position) if wanted else ()
         yield ValueJudgement(f"{slot}.{position}", target, golden, found, known)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +38,8 @@ class MovedCalls:
 
     def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
         self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
-        self._executions: list[Execution] | None = None
+        self._executions: list[Execution] = []
+        self._draws = iter(self._run())
         self._half: Execution | None = None
 
     @property
@@ -51,11 +53,17 @@ class MovedCalls:
 
     def of(self, part: str, position: int, size: int) -> Movement:
         """Return what moved inputs do to one result, or gradient, of so many elements."""
-        if self._executions is None:
-            self._executions = list(self._run())
+        self._executions.extend(self._draws)
         values = [_array(execution, part, position) for execution in self._executions]
         half = None if self._half is None else _array(self._half, part, position)
         return Movement([value for value in values if value is not None], half, _terms(self._call, size))
+
+    def first_of(self, part: str, position: int) -> Sequence[np.ndarray[Any, Any]]:
+        """Return what the first draw does to one result, or gradient: it may say that no other is needed."""
+        if not self._executions:
+            self._executions.extend(itertools.islice(self._draws, 1))
+        values = (_array(execution, part, position) for execution in self._executions)
+        return [value for value in values if value is not None]
 
     def _run(self) -> Iterator[Execution]:
         roundoffs = self._roundoffs()
@@ -99,7 +107,7 @@ def _moved(
         if not roundoff:
             return argument
         shape = argument.values.shape
-        factors = generator.choice((-roundoff, roundoff), size=shape)
+        factors = _signs(generator, shape) * roundoff
         if share < 1.0:
             factors = np.where(generator.random(shape) < share, factors, 0.0)
         if not ties:
@@ -113,6 +121,13 @@ def _moved(
     saved = max(roundoffs, default=0.0)
     seed = int(generator.integers(2**31))
     return replace(call, args=args, kwargs=kwargs, gradients=kept, saved_roundoff=saved, seed=seed)
+
+
+def _signs(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return +1.0 and -1.0 by chance: from single bits, as numbers of a generator would take longer than the call."""
+    count = math.prod(shape)
+    bits = np.unpackbits(np.frombuffer(generator.bytes((count + 7) // 8), np.uint8), count=count)
+    return (bits.astype(np.float64) * 2.0 - 1.0).reshape(shape)
 
 
 def _array(execution: Execution, part: str, position: int) -> np.ndarray[Any, Any] | None:

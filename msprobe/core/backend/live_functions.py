@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from msprobe.core.backend.replaying import Execution, HeldTensor, PreparedCall, Replayer
@@ -52,8 +51,8 @@ class LiveFunctions(Protocol):
         """Return the state of all random generators."""
         ...
 
-    def in_random_state(self, state: Any) -> AbstractContextManager[None]:
-        """Return a context that begins in a state; afterwards the generators are as they were before."""
+    def has_drawn(self, state: Any) -> bool:
+        """Return whether random numbers were drawn since the generators had this state."""
         ...
 
     def improved(

@@ -258,7 +258,7 @@ class OnlineCheckSection(Section):
     )
     every: int = Field(default=10, ge=1, description="Check in every so manieth of the collected steps.")
     share: float = Field(
-        default=0.1, gt=0.0, le=1.0, description="The share of the time of the program that checks may take."
+        default=0.05, gt=0.0, le=1.0, description="The share of the time of the program that checks may take."
     )
     dump_mode: Literal["OFF", "all", "list", "auto"] = Field(
         default="OFF", description="Tensors kept as files: none, of all checked calls, of those of list, of wrong ones."

@@ -8,7 +8,6 @@ random functions are not run again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import mindspore
@@ -63,9 +62,8 @@ class MindSporeLiveFunctions:
     def random_state(self) -> Any:
         return "kept"  # no generator is touched, see above
 
-    @contextmanager
-    def in_random_state(self, state: Any) -> Iterator[None]:
-        yield
+    def has_drawn(self, state: Any) -> bool:
+        return False
 
     def improved(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], to_cpu: bool

@@ -7,7 +7,7 @@ argument cannot be run again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from msprobe.adapters.pytorch.replay.runner import (
     held,
     make_replayer,
     random_state,
-    set_random_state,
+    same_random_state,
     tensors_of,
 )
 from msprobe.core.backend.replaying import (
@@ -67,11 +67,8 @@ class TorchLiveFunctions:
     def random_state(self) -> Any:
         return random_state()
 
-    @contextmanager
-    def in_random_state(self, state: Any) -> Iterator[None]:
-        with forked_generators(torch.device("cpu")):
-            set_random_state(state)
-            yield
+    def has_drawn(self, state: Any) -> bool:
+        return not same_random_state(state, random_state())
 
     def improved(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], to_cpu: bool
@@ -173,7 +170,7 @@ def _held_copy(tensor: torch.Tensor) -> HeldTensor:
     kept = held(tensor)
     assert isinstance(kept, HeldTensor)
     shares = kept.values.flags.writeable and tensor.device.type == "cpu"
-    return HeldTensor(kept.values.copy() if shares else kept.values, kept.dtype, tensor.requires_grad)
+    return HeldTensor(kept.values.copy(order="K") if shares else kept.values, kept.dtype, tensor.requires_grad)
 
 
 def _device(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.device:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -136,7 +135,7 @@ def _quiet(call: PreparedCall, device: torch.device) -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         if call.random_state is None:
-            torch.manual_seed(call.seed)
+            seed_generators(call.seed, device)
         else:
             set_random_state(call.random_state)
         yield
@@ -150,14 +149,27 @@ def forked_generators(device: torch.device) -> Iterator[None]:
         yield
 
 
-def random_state() -> tuple[torch.Tensor, list[tuple[Any, Any]]]:
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators of the CPU and of a device.
+
+    ``torch.manual_seed`` notes a stack trace for each kind of device that is not in use, at every call.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type not in ("cpu", "meta"):
+        getattr(torch, device.type).manual_seed_all(seed)
+
+
+RandomState = tuple[torch.Tensor, list[tuple[Any, list[torch.Tensor]]]]
+
+
+def random_state() -> RandomState:
     """Return the state of the generators of the CPU and of all devices that are in use."""
     modules = [module for kind in ("npu", "cuda") if (module := getattr(torch, kind, None)) is not None]
     used = [module for module in modules if module.is_available() and module.is_initialized()]
     return torch.get_rng_state(), [(module, module.get_rng_state_all()) for module in used]
 
 
-def set_random_state(state: tuple[torch.Tensor, list[tuple[Any, Any]]]) -> None:
+def set_random_state(state: RandomState) -> None:
     """Give all generators a state that ``random_state`` has returned."""
     torch.set_rng_state(state[0])
     for module, states in state[1]:
@@ -182,6 +194,14 @@ def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
         yield
 
 
+def same_random_state(one: RandomState, other: RandomState) -> bool:
+    """Return whether two states are the same."""
+    if not torch.equal(one[0], other[0]) or len(one[1]) != len(other[1]):
+        return False
+    pairs = zip(one[1], other[1], strict=True)
+    return all(len(mine) == len(its) and all(map(torch.equal, mine, its)) for (_, mine), (_, its) in pairs)
+
+
 def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call on a device."""
 
@@ -192,10 +212,10 @@ def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...
 
 
 def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:
-    values = np.ascontiguousarray(argument.values)
-    if not values.flags.writeable:
-        values = values.copy()
-    tensor = torch.from_numpy(values).reshape(argument.values.shape)
+    values = argument.values  # their order in memory is kept: by it random numbers are drawn, and sums added up
+    if not values.flags.writeable or min(values.strides, default=0) < 0:
+        values = values.copy(order="K")
+    tensor = torch.from_numpy(values)
     tensor = tensor.to(device=device, dtype=_dtype(argument.dtype), copy=True)
     return tensor.requires_grad_(argument.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
 
