@@ -13,7 +13,6 @@ The first three are asked in every other mode; a result has the first of them th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -74,8 +73,7 @@ class ConditionCheck:
         elif self._mode == "change_value":
             yield from _exchanged(call, target or replayer.run(call, device), replayer, device)
         else:
-            seeded = replace(call, random_state=None)
-            judgement = judge_call(seeded, replayer, device, target, conditions=True)
+            judgement = judge_call(call, replayer, device, target, conditions=True)
             for position, value in enumerate(judgement.backward if call.gradients else judgement.forward):
                 yield from _fault(position, value, judgement)
 

@@ -97,7 +97,7 @@ class FreeBenchmark:
             self._refuse(call, error)
             return None
         return _Begun(
-            replace(prepared, random_state=self._live.random_state()), self._live.device(call.args, call.kwargs)
+            replace(prepared, program_state=self._live.program_state()), self._live.device(call.args, call.kwargs)
         )
 
     def replaced(self, call: LiveCall) -> tuple[bool, Any]:
@@ -117,7 +117,7 @@ class FreeBenchmark:
 
     def _is_drawn_inside(self, call: LiveCall, begun: PreparedCall) -> bool:
         """Return whether the function has drawn random numbers, and it is not known what becomes of them."""
-        if self._judge.knows_random or not self._live.has_drawn(begun.random_state):
+        if self._judge.knows_random or not self._live.has_drawn(begun.program_state):
             return False
         if self._live.replayer(call.function).is_random(call.prefix, call.api):
             return False

@@ -47,12 +47,12 @@ class LiveFunctions(Protocol):
         """Return what runs every call with ``function``, whatever its name."""
         ...
 
-    def random_state(self) -> Any:
-        """Return the state of all random generators."""
+    def program_state(self) -> Any:
+        """Return the state that the program is in, for ``PreparedCall.program_state``."""
         ...
 
     def has_drawn(self, state: Any) -> bool:
-        """Return whether random numbers were drawn since the generators had this state."""
+        """Return whether random numbers were drawn since the program was in a state."""
         ...
 
     def improved(

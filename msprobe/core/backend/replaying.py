@@ -63,7 +63,8 @@ class PreparedCall:
         gradients: the gradients of the results that are floating-point tensors, in their order; None for one without a
             gradient. An empty list for a call without a backward pass.
         seed: the seed of the random generators.
-        random_state: the state of the random generators; None to seed them.
+        program_state: what the program was in when it made the call: the state of its random generators, its autograd
+            mode; None for a recorded call, for which the generators are seeded.
         autocast: the dtype to which an autocast in force rounds the arguments of some functions; "" without one.
         saved_roundoff: how far each element that the forward pass keeps for the backward pass moves, relative to its
             size, up or down by chance.
@@ -75,7 +76,7 @@ class PreparedCall:
     kwargs: dict[str, Argument]
     gradients: Sequence[HeldTensor | None] = ()
     seed: int = 0
-    random_state: Any = None
+    program_state: Any = None
     autocast: str = ""
     saved_roundoff: float = 0.0
 

@@ -59,7 +59,7 @@ class MindSporeLiveFunctions:
     def replayer(self, function: Callable[..., Any]) -> Replayer:
         return MindSporeReplayer(_OneFunction(function))
 
-    def random_state(self) -> Any:
+    def program_state(self) -> Any:
         return "kept"  # no generator is touched, see above
 
     def has_drawn(self, state: Any) -> bool:

@@ -85,7 +85,7 @@ class MindSporeReplayer:
         function = self._functions.find(call.prefix, call.api)
         try:
             with _on(device):
-                if call.random_state is None:
+                if call.program_state is None:
                     mindspore.set_seed(call.seed)
                 return _run(function, call)
         except CannotReplayError:

@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from msprobe.adapters.pytorch.replay.program_state import ProgramState
 from msprobe.adapters.pytorch.replay.runner import (
     TorchReplayer,
     forked_generators,
     held,
     make_replayer,
-    random_state,
-    same_random_state,
     tensors_of,
 )
 from msprobe.core.backend.replaying import (
@@ -64,11 +63,11 @@ class TorchLiveFunctions:
     def replayer(self, function: Callable[..., Any]) -> Replayer:
         return TorchReplayer(_OneFunction(function))
 
-    def random_state(self) -> Any:
-        return random_state()
+    def program_state(self) -> Any:
+        return ProgramState.now()
 
     def has_drawn(self, state: Any) -> bool:
-        return not same_random_state(state, random_state())
+        return not ProgramState.now().has_same_numbers(state)
 
     def improved(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], to_cpu: bool

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from msprobe.adapters.pytorch.recorded_names import read_names
 from msprobe.adapters.pytorch.replay.functions import RecordedFunctions, is_random
+from msprobe.adapters.pytorch.replay.program_state import ProgramState
 from msprobe.core.backend.replaying import (
     CannotReplayError,
     Constant,
@@ -111,7 +112,7 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
         leaf = _tensor(argument, device)
         leaves.append(leaf)
         # A leaf that asks for a gradient cannot be written in place; its clone can, which computes nothing.
-        return leaf.clone() if argument.requires_grad and call.gradients else leaf
+        return leaf.clone() if argument.requires_grad and torch.is_grad_enabled() else leaf
 
     with _quiet(call, device), _moving_what_is_saved(call):
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
@@ -126,18 +127,19 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
 @contextmanager
 def _quiet(call: PreparedCall, device: torch.device) -> Iterator[None]:
     """Seed the generators for the block, and give them back as they were; without warnings of torch."""
+    state: ProgramState | None = call.program_state
     with (
         warnings.catch_warnings(),
         forked_generators(device),
         torch.inference_mode(False),
         torch.autocast(device.type, _dtype(call.autocast or "bfloat16"), enabled=bool(call.autocast)),
-        torch.set_grad_enabled(bool(call.gradients)),
+        torch.set_grad_enabled(bool(call.gradients) or (state is not None and state.grad)),
     ):
         warnings.simplefilter("ignore")
-        if call.random_state is None:
+        if state is None:
             seed_generators(call.seed, device)
         else:
-            set_random_state(call.random_state)
+            state.restore()
         yield
 
 
@@ -159,23 +161,6 @@ def seed_generators(seed: int, device: torch.device) -> None:
         getattr(torch, device.type).manual_seed_all(seed)
 
 
-RandomState = tuple[torch.Tensor, list[tuple[Any, list[torch.Tensor]]]]
-
-
-def random_state() -> RandomState:
-    """Return the state of the generators of the CPU and of all devices that are in use."""
-    modules = [module for kind in ("npu", "cuda") if (module := getattr(torch, kind, None)) is not None]
-    used = [module for module in modules if module.is_available() and module.is_initialized()]
-    return torch.get_rng_state(), [(module, module.get_rng_state_all()) for module in used]
-
-
-def set_random_state(state: RandomState) -> None:
-    """Give all generators a state that ``random_state`` has returned."""
-    torch.set_rng_state(state[0])
-    for module, states in state[1]:
-        module.set_rng_state_all(states)
-
-
 @contextmanager
 def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
     """Move the elements that operators save for their backward pass by the round-off of the call."""
@@ -192,14 +177,6 @@ def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
 
     with torch.autograd.graph.saved_tensors_hooks(moved, lambda tensor: tensor):
         yield
-
-
-def same_random_state(one: RandomState, other: RandomState) -> bool:
-    """Return whether two states are the same."""
-    if not torch.equal(one[0], other[0]) or len(one[1]) != len(other[1]):
-        return False
-    pairs = zip(one[1], other[1], strict=True)
-    return all(len(mine) == len(its) and all(map(torch.equal, mine, its)) for (_, mine), (_, its) in pairs)
 
 
 def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
