@@ -26,6 +26,10 @@ from msprobe.numerics.conditioned import Movement
 GOLDEN_DEVICE = "cpu"
 DRAWS = 3
 """How often inputs are moved."""
+DRAWS_OF_FEW, FEW = 10, 8
+"""How often for a result of up to so many elements, as chance may hide the movement of one element in a few draws."""
+_HALF = 1000
+"""The number of the draw that moves half of the elements."""
 _TINY = 1e-30
 """How far a zero is moved where equal elements are moved apart, in units of the round-off."""
 
@@ -39,8 +43,8 @@ class MovedCalls:
     def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
         self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
         self._executions: list[Execution] = []
-        self._draws = iter(self._run())
-        self._half: Execution | None = None
+        self._draws = (execution for draw in range(DRAWS_OF_FEW) if (execution := self._run(draw)) is not None)
+        self._half: list[Execution | None] = []
 
     @property
     def roundoff(self) -> float:
@@ -53,32 +57,30 @@ class MovedCalls:
 
     def of(self, part: str, position: int, size: int) -> Movement:
         """Return what moved inputs do to one result, or gradient, of so many elements."""
-        self._executions.extend(self._draws)
+        self._draw(DRAWS_OF_FEW if size <= FEW else DRAWS)
+        if not self._half:
+            self._half.append(self._run(_HALF, 0.5))
         values = [_array(execution, part, position) for execution in self._executions]
-        half = None if self._half is None else _array(self._half, part, position)
+        half = None if self._half[0] is None else _array(self._half[0], part, position)
         return Movement([value for value in values if value is not None], half, _terms(self._call, size))
 
     def first_of(self, part: str, position: int) -> Sequence[np.ndarray[Any, Any]]:
         """Return what the first draw does to one result, or gradient: it may say that no other is needed."""
-        if not self._executions:
-            self._executions.extend(itertools.islice(self._draws, 1))
+        self._draw(1)
         values = (_array(execution, part, position) for execution in self._executions)
         return [value for value in values if value is not None]
 
-    def _run(self) -> Iterator[Execution]:
-        roundoffs = self._roundoffs()
-        for draw in range(DRAWS + 1):
-            generator = np.random.default_rng(draw)
-            share = 1.0 if draw < DRAWS else 0.5
-            try:
-                moved = _moved(self._golden, roundoffs, generator, share, ties=self._ties)
-                execution = self._replayer.run(moved, GOLDEN_DEVICE)
-            except CannotReplayError:
-                continue
-            if draw < DRAWS:
-                yield execution
-            else:
-                self._half = execution
+    def _draw(self, count: int) -> None:
+        """Have at least so many executions with moved inputs, as far as they can be run."""
+        self._executions.extend(itertools.islice(self._draws, max(0, count - len(self._executions))))
+
+    def _run(self, draw: int, share: float = 1.0) -> Execution | None:
+        generator = np.random.default_rng(draw)
+        moved = _moved(self._golden, self._roundoffs(), generator, share, ties=self._ties)
+        try:
+            return self._replayer.run(moved, GOLDEN_DEVICE)
+        except CannotReplayError:
+            return None
 
 
 def _terms(call: PreparedCall, size: int) -> float:

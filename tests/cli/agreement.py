@@ -77,7 +77,7 @@ def configurations(folder: Path) -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(
         lambda path, task, own, fields: {"dump_path": path, "task": task, task: own, **fields},
         paths,
-        st.sampled_from([*TASKS, *TASKS, "statistics", "tensor", "free_benchmark", "stat"]),
+        st.sampled_from([*TASKS, *TASKS, "statistics", "tensor", "grad_probe", "stat"]),
         section,
         _some_of(common, 3),
     )

@@ -5,8 +5,8 @@
 - Taps are made with the session's ``CurrentObserver``, and report to the observer of the present step, which it holds.
 - A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
-Read ``Backend`` first, the last class of this file: the frozen bundle of all capabilities, whose protocols stand above
-it. ``docs/developing/add-a-backend.md`` shows how a framework is added.
+Read ``Backend`` first, the last class: the bundle of all capabilities, whose protocols stand above it.
+``docs/developing/add-a-backend.md`` shows how a framework is added.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msprobe.core.backend.kernel_runtimes import KernelDump, NpuRuntime
 from msprobe.core.backend.live_functions import LiveFunctions
-from msprobe.core.backend.mindspore_modes import RuntimeFacts
 from msprobe.core.backend.perturbation import Perturbation
 from msprobe.core.capture.collectives import Arrivals
 from msprobe.core.capture.describe import Expansion, Handler
@@ -254,73 +254,6 @@ class OperatorTap(Protocol):
         ...
 
 
-# ---- kernels
-
-
-class NpuRuntime(Protocol):
-    """Controls the part of an NPU's runtime that dumps kernels. Every method may raise RuntimeError."""
-
-    def synchronize(self) -> None:
-        """Wait until the device has done everything that was launched."""
-        ...
-
-    def init_dump(self) -> None:
-        """Begin a dump; nothing is written before ``set_dump``."""
-        ...
-
-    def set_dump(self, path: str) -> None:
-        """Dump what runs from now on, as the acl.json at ``path`` says."""
-        ...
-
-    def finalize_dump(self) -> None:
-        """End the dump that ``init_dump`` began."""
-        ...
-
-
-class KernelDump(Protocol):
-    """Files of kernels that a framework's runtime writes by itself while the program runs.
-
-    The runtime was asked for them when this object was made.
-    """
-
-    @property
-    def facts(self) -> RuntimeFacts:
-        """Return the state of the framework that the request was made for."""
-        ...
-
-    @property
-    def substitute(self) -> bool:
-        """Return whether the runtime was asked for something else, as the device cannot do what the configuration says.
-
-        The rest is done when the files are imported.
-        """
-        ...
-
-    def refresh(self) -> None:
-        """Make the request again when the state of the framework has changed since. Raises ConfigError."""
-        ...
-
-    def settle(self) -> None:
-        """Wait until everything that was launched has run. Raises RuntimeError when a kernel has failed."""
-        ...
-
-    def start(self) -> None:
-        """Write what runs from now on."""
-        ...
-
-    def stop(self) -> None:
-        """Write nothing more until the next ``start``."""
-        ...
-
-    def step(self) -> None:
-        """Begin a new step."""
-        ...
-
-    def withdraw(self) -> None:
-        """Take the request back, so that programs that this one starts do not find it."""
-        ...
-
-
 # ---- compiled graphs
 
 
@@ -457,7 +390,7 @@ class Backend:
         read_marks: reads what the parameters of a model given to ``start`` say of their layout, at every level.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
-        version, device: of the framework, and its kind of device; "" where each tensor has its own.
+        version, device: of the framework, and its kind of device ("" where each tensor has its own).
     """
 
     name: str

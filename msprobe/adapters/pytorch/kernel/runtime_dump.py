@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from msprobe.core.backend.protocols import NpuRuntime
+from msprobe.core.backend.kernel_runtimes import NpuRuntime
 from msprobe.core.log import logger
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -189,7 +190,9 @@ def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...
 
 
 def _tensor(argument: HeldTensor, device: torch.device) -> torch.Tensor:
-    values = argument.values  # their order in memory is kept: by it random numbers are drawn, and sums added up
+    values = np.asarray(
+        argument.values
+    )  # their order in memory is kept: by it random numbers are drawn, and sums added up
     if not values.flags.writeable or min(values.strides, default=0) < 0:
         values = values.copy(order="K")
     tensor = torch.from_numpy(values)

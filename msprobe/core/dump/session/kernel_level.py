@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from msprobe.core.backend.protocols import Backend, NpuRuntime
+from msprobe.core.backend.kernel_runtimes import NpuRuntime
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.thread_state import ThreadState

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.adapters.pytorch.test_free_benchmark import same, train
+from tests.adapters.pytorch.test_checked_trainings import same, train
 from tests.precheck.planted_kernels import PlantedKernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -36,9 +36,8 @@ def test_a_training_is_bit_identical_and_right(bench: Any) -> None:
 
 def test_a_wrong_operator_of_the_backward_pass_is_recorded_with_its_inputs(bench: Any) -> None:
     x = torch.randn(8, 8, requires_grad=True)
-    with PlantedKernel("gelu_backward", "one element").planted():
-        with bench.open("L1", "online_check", {}).collect():
-            F.gelu(x).square().sum().backward()
+    with PlantedKernel("gelu_backward", "one element").planted(), bench.open("L1", "online_check", {}).collect():
+        F.gelu(x).square().sum().backward()
     recorded = bench.read()
     bench.close()
     assert recorded.names() == ["Aten.gelu_backward.0.forward"]

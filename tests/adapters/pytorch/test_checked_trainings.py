@@ -110,7 +110,7 @@ def test_ill_conditioned_steps_have_their_line(dtype: torch.dtype, mode: str, be
     assert ("Torch.exp.0.forward" in names) == (dtype == torch.bfloat16)  # 24 digits are enough for exp of 100
     assert {line["verdict"] for line in found} == {"ill-conditioned"}
     subtraction = next(line for line in found if "sub" in line["api_name"])
-    assert "test_free_benchmark.py" in subtraction["source"] and "x.mean(-1) ** 2" in subtraction["source"]
+    assert "test_checked_trainings.py" in subtraction["source"] and "x.mean(-1) ** 2" in subtraction["source"]
     assert float(subtraction["condition_number"]) > 50
     assert float(subtraction["kernel_error"]) < 0.01
 
