@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from msprobe.report.rank_outcome import PairOutcome
 
 EXIT_DIVERGED = 1
-_OF_VALUES = ("value", "non_finite")
-_FUNCTIONS = ("Functional", "Tensor", "Torch", "VF", "Aten", "Mint", "MintFunctional")
-"""Prefixes of functions that ``op_generate`` writes scripts for."""
 _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
 
 
@@ -145,6 +141,7 @@ def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
 
 def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
+    from msprobe.analyze.script_command import script_command
     from msprobe.cli.comparison.terminal import show_pairs
     from msprobe.report.summary_text import summary_json, summary_text, write_summary
 
@@ -156,18 +153,7 @@ def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_pat
     show_pairs(outcomes)
     if summary.verdict != "not_comparable" or summary.results:
         click.echo(summary_text(summary))
-    if command := _script_command(summary, outcomes):
-        click.echo(f"Run that call alone: {command}")
-
-
-def _script_command(summary: CompareSummary, outcomes: list[PairOutcome]) -> str:
-    """Return the command that writes a script for the first divergence; "" where that is no function's own value."""
     first = summary.first_divergence
-    if first is None or first.target is None or first.kind not in _OF_VALUES:
-        return ""
-    name, _, phase = first.target.rpartition(".")
-    place = next((each.target for each in outcomes if each.first_divergence == first), "")
-    if not place or name.partition(".")[0] not in _FUNCTIONS or phase not in ("forward", "backward"):
-        return ""
-    words = ["msprobe", "op_generate", place, "--api", name, *(["--backward"] if phase == "backward" else [])]
-    return shlex.join(words)
+    dump = next((each.target for each in outcomes if each.first_divergence == first), "")
+    if command := script_command(first, dump):
+        click.echo(f"Run that call alone: {command}")

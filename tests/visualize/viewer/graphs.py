@@ -161,6 +161,7 @@ def diverging(hostile: str = "") -> Graph:
     first = {
         "step": 0, "rank": 1, "node": "Functional.linear.1.forward", "golden_node": "Functional.linear.1.forward",
         "slot": "output.0", "reason": "norm 1.5 against 1", "stack": STACK,
+        "script": "msprobe op_generate bad/step0/rank1 --api Functional.linear.1",
     }  # fmt: skip
     return Graph(sides, {"target": "bad", "golden": "good", "policy": "default", "first_divergence": [first]})
 

@@ -32,6 +32,7 @@ def test_it_opens_at_the_first_divergence(view: Any, database: Path) -> None:
     assert page.selected == CULPRIT
     assert CULPRIT in page.lines
     assert page.text("#reason") == "error"
+    assert page.text("#script") == "msprobe op_generate bad/step0/rank1 --api Functional.linear.1"
     assert page.run("return document.querySelector('#rank').value") == "1"
 
 

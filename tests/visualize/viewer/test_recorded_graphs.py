@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from msprobe.pytorch import PrecisionDebugger
 from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
 from tests.fresh_debugger import forget
+from tests.precheck.planted_kernels import PlantedKernel
 from tests.recordings import Recordings
 from tests.visualize.viewer.sources import from_both, from_the_file
 
@@ -58,11 +61,31 @@ def built(recordings: Recordings) -> Path:
 def test_what_the_front_end_is_told(built: Path) -> None:
     database = GraphDatabase(built)
     overview, graph = database.overview(), database.graph(0, 0)
-    assert overview["meta"]["first_divergence"][0]["node"] == RELU
+    first = overview["meta"]["first_divergence"][0]
+    assert first["node"] == RELU
+    assert first["script"] == ""  # another slope, and no wrong function
     target = graph["target"]
     verdicts = {name: VERDICTS[code] for name, code in zip(target["names"], target["verdicts"], strict=True)}
     assert (verdicts[FIRST], verdicts[RELU], verdicts[LAST]) == ("same", "error", "warning")
     assert database.facts(0, 0)["errors"][target["names"].index(LAST)] > 0
+
+
+def record_wrong_kernel(folder: Path) -> None:
+    """Write the graph of a run with a wrong kernel to ``folder / "out"``."""
+    for name, planted in (("good", contextlib.nullcontext()), ("bad", PlantedKernel("leaky_relu", "scale").planted())):
+        forget()
+        torch.manual_seed(0)
+        net, batch = Net(0.01), torch.randn(8, 4)
+        with planted, PrecisionDebugger({"level": "mix", "dump_path": str(folder / name)}).collect(net):
+            net(batch)
+        forget()
+    visualize(Request(target=folder / "bad", golden=folder / "good", output=folder / "out"))
+
+
+def test_the_command_that_runs_a_wrong_function_alone(recordings: Recordings) -> None:
+    (path,) = (recordings(record_wrong_kernel) / "out").iterdir()
+    (first,) = GraphDatabase(path).overview()["meta"]["first_divergence"]
+    assert re.fullmatch(r"msprobe op_generate \S*bad/step0/\w+ --api Functional.leaky_relu.0", first["script"])
 
 
 def test_each_stack_once_and_the_place_of_every_node(built: Path) -> None:

@@ -28,6 +28,7 @@ export function Details({ store }) {
       ${first?.ranks?.length > 0 && html`<span class="message" id="blame">ranks to blame: ${first.ranks.join(", ")}
         <span class="dim"> (${first.blame})</span></span>`}
       ${first?.source && html`<code class="dim" id="culprit-line">${first.source}</code>`}
+      ${first?.script && html`<span class="dim">run this call alone: <code id="script">${first.script}</code></span>`}
       <span class="reason" id="reason">${model.compared ? model.reason(selected) || WORDS[verdict] : ""}</span>
     </div>
     <nav class="tabs" role="tablist">${tabs.map(([name, [title]]) => html`
