@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +19,9 @@ import torch
 from msprobe.adapters.pytorch.recorded_names import read_names
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.numerics.kinds import Level
+from msprobe.pytorch import PrecisionDebugger
 from msprobe.replay.judged_call import judge_call
+from tests.replay.further_functions import call_all, run_again
 from tests.replay.operator_samples import operators, samples
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -47,8 +50,16 @@ def cell(name: str, dtype: str) -> str:
     return "; ".join(filter(None, (text, skips)))
 
 
-def recorded_surface(names: Iterable[str]) -> tuple[int, int, list[str]]:
-    """Return how many recorded functions the operators reach, of how many, and the names of the others."""
+def further_functions() -> set[str]:
+    """Return the functions without samples of torch that are recorded, run again in float32, and right."""
+    with tempfile.TemporaryDirectory() as folder:
+        with PrecisionDebugger({"task": "tensor", "dump_path": folder, "risk_level": "ALL"}).collect():
+            call_all(torch.float32)
+        return {name for name, wrong in run_again(Path(folder)).items() if not wrong}
+
+
+def recorded_surface(names: Iterable[str], further: set[str]) -> tuple[int, int, list[str]]:
+    """Return how many recorded functions are checked, of how many, and the names of the others."""
     table = read_names()
     recorded = {
         name.rpartition(".")[2]
@@ -58,6 +69,7 @@ def recorded_surface(names: Iterable[str]) -> tuple[int, int, list[str]]:
         for name in listed
     }
     reached = {each.rpartition(".")[2] for name in names for each in _names_of(operators()[name])}
+    reached |= further
     missing = sorted(name for name in recorded if name not in reached and _plain(name) not in reached)
     return len(recorded) - len(missing), len(recorded), missing
 
@@ -80,7 +92,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     names = sorted(operators())
     rows = [f"| `{name}` | {' | '.join(cell(name, dtype) for dtype in DTYPES)} |" for name in names]
-    reached, whole, missing = recorded_surface(names)
+    reached, whole, missing = recorded_surface(names, further_functions())
     others = ", ".join(f"`{name}`" for name in missing)
     print(f"""# Operators
 
@@ -88,8 +100,9 @@ Made on {datetime.date.today()} with torch {torch.__version__} by `python -m tes
 of torch's own table of samples (`op_db`) runs again with its first three samples, as `acc_check` does it. "3, 2 b":
 three calls are right forward, two of them backward too. What is wrong is known: `tests/replay/kernel_defects.json`.
 
-{len(names)} operators reach {reached} of the {whole} names of functions of `torch`, `torch.nn.functional` and
-`torch.Tensor` that are recorded ({reached / whole:.0%}). The others: {others}.
+{len(names)} operators, and single calls of functions that have no samples (`tests/replay/further_functions.py`), reach
+{reached} of the {whole} names of functions of `torch`, `torch.nn.functional` and `torch.Tensor` that are recorded
+({reached / whole:.1%}). The others have no kernel for a CPU, compute nothing, or take sparse tensors: {others}.
 
 | operator | {" | ".join(DTYPES)} |
 |---|---|---|---|""")
