@@ -7,13 +7,14 @@ so a green report and ``--fail-on error`` agree; a call that could not be checke
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.precheck.checked_call import CheckedCall, CheckedValue, Status
 from msprobe.precheck.outcome import PrecheckResult
+from msprobe.precheck.result_model import FailingCall, FailingValue, PrecheckDocument, StatusText
 from msprobe.report.junit_xml import add_case, add_result, document, xml_text
 
 _CLASS = "msprobe.acc_check"
@@ -21,21 +22,18 @@ _CLASS = "msprobe.acc_check"
 
 def json_document(result: PrecheckResult) -> str:
     """Return the result as JSON: the verdict, the numbers, and every call that does not pass."""
-    return json.dumps(
-        {
-            "verdict": result.verdict,
-            "dump": result.dump,
-            "device": result.device,
-            "policy": result.policy,
-            "counts": {str(status): result.counts[status] for status in Status},
-            "failing": [_call(result, call) for call in result.failing],
-            "skipped": {call.name: call.message for call in result.calls if call.status is Status.SKIP},
-            "result": str(result.tables.result),
-            "details": str(result.tables.details),
-        },
-        indent=1,
-        ensure_ascii=False,
+    content = PrecheckDocument(
+        verdict=result.verdict,
+        dump=result.dump,
+        device=result.device,
+        policy=result.policy,
+        counts={str(status): result.counts[status] for status in Status},
+        failing=[_call(result, call) for call in result.failing],
+        skipped={call.name: call.message for call in result.calls if call.status is Status.SKIP},
+        result=str(result.tables.result),
+        details=str(result.tables.details),
     )
+    return json.dumps(asdict(content), indent=1, ensure_ascii=False)
 
 
 def write_json(path: Path, result: PrecheckResult) -> None:
@@ -77,27 +75,26 @@ def _add_call(suite: ET.Element, result: PrecheckResult, call: CheckedCall) -> N
         ET.SubElement(case, "system-out").text = xml_text(f"warning: {call.message}")
 
 
-def _call(result: PrecheckResult, call: CheckedCall) -> dict[str, Any]:
-    return {
-        "name": call.name,
-        "status": str(call.status),
-        "forward": str(call.forward),
-        "backward": str(call.backward),
-        "message": call.message,
-        "source": result.source_of(call),
-        "stack": result.stacks.get(call.name, []),
-        "values": [_value(value) for value in call.values if value.message],
-    }
+def _call(result: PrecheckResult, call: CheckedCall) -> FailingCall:
+    return FailingCall(
+        name=call.name,
+        status=_text(call.status),
+        forward=str(call.forward),
+        backward=str(call.backward),
+        message=call.message,
+        source=result.source_of(call),
+        stack=result.stacks.get(call.name, []),
+        values=[_value(value) for value in call.values if value.message],
+    )
 
 
-def _value(value: CheckedValue) -> dict[str, Any]:
-    return {
-        "name": value.name,
-        "status": str(value.status),
-        "dtype": value.dtype,
-        "shape": list(value.shape),
-        "message": value.message,
-    }
+def _value(value: CheckedValue) -> FailingValue:
+    return FailingValue(value.name, _text(value.status), value.dtype, list(value.shape), value.message)
+
+
+def _text(status: Status) -> StatusText:
+    text: StatusText = status.value
+    return text
 
 
 def _write(path: Path, content: bytes) -> None:

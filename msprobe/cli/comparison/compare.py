@@ -141,7 +141,6 @@ def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
 
 def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
-    from msprobe.analyze.script_command import script_command
     from msprobe.cli.comparison.terminal import show_pairs
     from msprobe.report.summary_text import summary_json, summary_text, write_summary
 
@@ -155,5 +154,5 @@ def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_pat
         click.echo(summary_text(summary))
     first = summary.first_divergence
     dump = next((each.target for each in outcomes if each.first_divergence == first), "")
-    if command := script_command(first, dump):
+    if first is not None and (command := first.script_command(dump)):
         click.echo(f"Run that call alone: {command}")

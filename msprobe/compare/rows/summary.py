@@ -5,6 +5,7 @@ Plain dataclasses, so that a comparison need not load pydantic; ``summary_schema
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -51,6 +52,11 @@ def verdict_text(*, checked: bool, diverged: bool, lost: bool) -> VerdictText:
 
 def _json_name(field_name: str) -> str:
     return _JSON_NAMES.get(field_name, field_name)
+
+
+_OF_VALUES = ("value", "non_finite")
+_FUNCTIONS = ("Functional", "Tensor", "Torch", "VF", "Aten", "Mint", "MintFunctional")
+"""Prefixes of functions that ``op_generate`` writes scripts for."""
 
 
 @dataclass(slots=True)
@@ -157,6 +163,21 @@ class FirstDivergence:
         if self.golden_source and self.golden_source != self.source:
             calls.append(CallOfRun("golden run", self.golden_source, self.golden_stack))
         return calls
+
+    def script_command(self, dump: str) -> str:
+        """Return the command that runs the call of the target alone (``op_generate``).
+
+        It is "" where the divergence is no function's own value, or that of merged ranks.
+
+        Args:
+            dump: the dump of the target.
+        """
+        name, _, phase = (self.target or "").rpartition(".")
+        function = name.partition(".")[0] in _FUNCTIONS and phase in ("forward", "backward")
+        if not dump or not function or self.kind not in _OF_VALUES or self.ranks:
+            return ""
+        backward = ["--backward"] if phase == "backward" else []
+        return shlex.join(["msprobe", "op_generate", dump, "--api", name, *backward])
 
     @property
     def source_side(self) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
-from msprobe.analyze.script_command import script_command
 from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
@@ -186,7 +185,7 @@ def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
         "golden_source": first.golden_source,
         "ranks": first.ranks,
         "blame": first.blame,
-        "script": script_command(first, str(work.target.document.parent)),
+        "script": first.script_command(str(work.target.document.parent)),
     }
 
 

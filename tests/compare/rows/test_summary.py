@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -73,3 +74,22 @@ def test_an_agreement_that_no_order_supports_says_so() -> None:
     same = CompareSummary("same", "t", "g", "default", order_blind=True)
     assert summary_text(same).startswith("Verdict: SAME (as far as these statistics tell: ")
     assert summary_text(replace(same, order_blind=False)).startswith("Verdict: SAME\n")
+
+
+LINEAR, BACK = "Functional.linear.0.forward", "Functional.linear.0.backward"
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({}, "msprobe op_generate 'my run' --api Functional.linear.0"),
+        ({"target": BACK}, "msprobe op_generate 'my run' --api Functional.linear.0 --backward"),
+        ({"target": None}, ""),
+        ({"target": "Module.fc.Linear.forward.0"}, ""),
+        ({"kind": "order"}, ""),
+        ({"ranks": [1]}, ""),
+    ],
+)
+def test_the_command_that_runs_the_call_alone(changes: dict[str, Any], command: str) -> None:
+    first = FirstDivergence(0, None, LINEAR, LINEAR, "output.0", "value", "because", None, [])
+    assert replace(first, **changes).script_command("my run") == command
