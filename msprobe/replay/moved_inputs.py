@@ -26,8 +26,9 @@ from msprobe.numerics.conditioned import Movement
 GOLDEN_DEVICE = "cpu"
 DRAWS = 3
 """How often inputs are moved."""
-DRAWS_OF_FEW, FEW = 10, 8
-"""How often for a result of up to so many elements, as chance may hide the movement of one element in a few draws."""
+MORE_DRAWS = 10
+"""How often before a value is called wrong: in a few draws chance may hide how far inputs carry a result, where it has
+few elements or depends on one direction of its inputs."""
 _HALF = 1000
 """The number of the draw that moves half of the elements."""
 _TINY = 1e-30
@@ -43,7 +44,7 @@ class MovedCalls:
     def __init__(self, call: PreparedCall, golden: PreparedCall, replayer: Replayer, *, ties: bool) -> None:
         self._call, self._golden, self._replayer, self._ties = call, golden, replayer, ties
         self._executions: list[Execution] = []
-        self._draws = (execution for draw in range(DRAWS_OF_FEW) if (execution := self._run(draw)) is not None)
+        self._draws = (execution for draw in range(MORE_DRAWS) if (execution := self._run(draw)) is not None)
         self._half: list[Execution | None] = []
 
     @property
@@ -55,9 +56,9 @@ class MovedCalls:
         given = (*self._call.tensors(), *_present(self._call.gradients))
         return [_roundoff(tensor, self._call.autocast) for tensor in given]
 
-    def of(self, part: str, position: int, size: int) -> Movement:
-        """Return what moved inputs do to one result, or gradient, of so many elements."""
-        self._draw(DRAWS_OF_FEW if size <= FEW else DRAWS)
+    def of(self, part: str, position: int, size: int, draws: int = DRAWS) -> Movement:
+        """Return what moved inputs do to one result, or gradient, of so many elements, in at least so many draws."""
+        self._draw(draws)
         if not self._half:
             self._half.append(self._run(_HALF, 0.5))
         values = [_array(execution, part, position) for execution in self._executions]

@@ -115,6 +115,16 @@ def test_ill_conditioned_steps_have_their_line(dtype: torch.dtype, mode: str, be
     assert float(subtraction["kernel_error"]) < 0.01
 
 
+def test_functions_that_step_have_no_condition(bench: Any) -> None:
+    experts = torch.tensor([0.0, 1.0, 1.0, 2.0])
+
+    def program() -> None:
+        torch.histc(experts, bins=3, min=0, max=2)
+        torch.floor(experts), experts // 1, experts % 2, torch.sign(experts - 1)
+
+    assert check(bench, program) == []
+
+
 def test_a_result_that_does_not_fit_is_an_overflow(bench: Any) -> None:
     (line,) = check(bench, lambda: torch.exp(torch.full((4,), 12.0, dtype=torch.float16)))
     assert (line["verdict"], line["api_name"]) == ("overflow", "Torch.exp.0.forward")
