@@ -28,14 +28,17 @@ DEFECTS: dict[str, str] = json.loads((Path(__file__).parent / "kernel_defects.js
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Ask torch for its table, which takes seconds, only where all of it runs."""
+    if "name" not in metafunc.fixturenames:
+        return
     names = operators() if metafunc.config.getoption("matrix") == "operators" else _SAMPLE
     cases = [pytest.param(name, dtype, id=f"{name}-{dtype}") for name in names for dtype in DTYPES]
     sample = {f"{name}-{dtype}" for name in _SAMPLE for dtype in DTYPES}
     metafunc.parametrize(("name", "dtype"), matrix_params("operators", cases, sample))
 
 
-def test_an_operator_is_right(name: str, dtype: str) -> None:
-    wrong = []
+def errors(name: str, dtype: str) -> list[str]:
+    """Return the values of the first samples of an operator that are judged wrong."""
+    wrong: list[str] = []
     for number, sample in enumerate(samples(name, getattr(torch, dtype))):
         try:
             answer = judge_call(sample.call, sample.replayer, "cpu")
@@ -43,4 +46,18 @@ def test_an_operator_is_right(name: str, dtype: str) -> None:
             continue  # no kernel for this sample
         values = (*answer.forward, *answer.backward)
         wrong += [f"{number} {value.slot}" for value in values if value.conditioned.level is Level.ERROR]
+    return wrong
+
+
+def test_an_operator_is_right(name: str, dtype: str) -> None:
+    wrong = errors(name, dtype)
     assert bool(wrong) == (f"{name}-{dtype}" in DEFECTS), wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("floats", DTYPES)
+def test_all_operators_are_right(floats: str, part: int) -> None:
+    found = {f"{name}-{floats}": errors(name, floats) for name in sorted(operators())[part::3]}
+    wrong = {case: values for case, values in found.items() if values}
+    assert wrong.keys() == DEFECTS.keys() & found.keys(), wrong
