@@ -13,6 +13,7 @@ from msprobe.core.errors import InterfaceError, error_text
 _RUNNERS: Mapping[str, str] = {
     "pytorch": "msprobe.adapters.pytorch.replay.runner",
     "mindspore": "msprobe.adapters.mindspore.replay.runner",
+    "mindtorch": "msprobe.adapters.msadapter.replay.runner",
 }
 
 

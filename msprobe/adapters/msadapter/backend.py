@@ -37,7 +37,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     torch = torch_of_msadapter()
     if torch is None:
         raise MsprobeException(0, "MSAdapter is not there: import its torch before PrecisionDebugger is constructed")
-    table = _table()
+    table = read_table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
@@ -60,7 +60,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     )
 
 
-def _table() -> Any:
+def read_table() -> Any:
     """Return PyTorch's table without the functions that only its own namespaces have."""
     text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
     table = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser

@@ -17,12 +17,13 @@ from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
 
-_SUBMODULES: Mapping[str, str] = {
+SUBMODULES: Mapping[str, str] = {
     "Torch": "",
     "Tensor": "Tensor.",
     "Functional": "nn.functional.",
     "NPU": "",
 }
+"""Where the functions of a prefix lie below the namespace."""
 
 
 class MSAdapterApiTap(MindSporeApiTap):
@@ -63,5 +64,5 @@ class MSAdapterApiTap(MindSporeApiTap):
                     self._planned.add((prefix, name))
 
     def _plan_one(self, root: Any, name: str, prefix: str) -> bool:
-        owner, api = find_holder(root, _SUBMODULES[prefix] + name)
+        owner, api = find_holder(root, SUBMODULES[prefix] + name)
         return owner is not None and self._plan(owner, api, prefix) is not None

@@ -1,0 +1,1 @@
+"""Recorded calls of MSAdapter run again, with MindSpore's tensors."""
