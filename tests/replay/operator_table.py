@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.recorded_names import read_names
+from msprobe.core import log
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.numerics.kinds import Level
 from msprobe.pytorch import PrecisionDebugger
@@ -90,6 +91,7 @@ def _plain(name: str) -> str:
 def main() -> None:
     """Print the page."""
     warnings.simplefilter("ignore")
+    log.use_stream("stderr")
     names = sorted(operators())
     rows = [f"| `{name}` | {' | '.join(cell(name, dtype) for dtype in DTYPES)} |" for name in names]
     reached, whole, missing = recorded_surface(names, further_functions())
