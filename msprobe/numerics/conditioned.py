@@ -47,6 +47,8 @@ half of the root of their number as much as the inputs do; kernels that add in b
 ENOUGH = 64
 _CHANCE = 5.0
 """Standard errors of the mean factor that chance may make."""
+_ORDINARY = 4.0
+"""Up to so many round-offs inputs carry the results of ordinary calls, of whose factor that explains nothing."""
 LOCAL = 0.05
 """Share of the elements of a result that do not move with half of the inputs, from which on a function counts as one of
 single elements."""
@@ -105,11 +107,13 @@ class Movement:
         moved: golden results of moved inputs; those of another shape say nothing.
         half: the golden result where only about half of the elements of the inputs were moved; None where unknown.
         terms: how many terms its sums may have.
+        stages: by how much more a function carries that rounds what it computes on the way.
     """
 
     moved: Sequence[Array]
     half: Array | None = None
     terms: float = 1.0
+    stages: float = 1.0
 
 
 def by_condition(result: Array, golden: Array, movement: Movement, dtype: DType) -> Conditioned:
@@ -134,7 +138,7 @@ def by_condition(result: Array, golden: Array, movement: Movement, dtype: DType)
             spread = np.maximum(spread, SMOOTHED * np.sqrt(np.mean(np.square(finite))))
             if dtype.unit_roundoff <= FLOAT32_ROUNDOFF:
                 growth = max(1.0, float(np.sqrt(movement.terms)) * GROWTH)
-    return _judged(result, golden, dtype, growth * spread, alike)
+    return _judged(result, golden, dtype, growth * movement.stages * spread, alike)
 
 
 def _is_local(half: Array, golden: Array, spread: Floats) -> bool:
@@ -169,7 +173,7 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: S
         for each in (times, gross):
             each[fits] = 0.0
             each[np.isnan(each)] = np.inf
-        factor = _factor_beyond_rounding(result, golden, moved or (), dtype)
+        factor = _factor_beyond_rounding(result, golden, moved or (), dtype, spread)
     worst = int(times.argmax())
     if factor > 1.0 and times[worst] < np.inf:
         times[worst], gross[worst] = max(times[worst], factor), max(gross[worst], factor)
@@ -187,21 +191,26 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: S
     )
 
 
-def _factor_beyond_rounding(result: Array, golden: Array, moved: Sequence[Array], dtype: DType) -> float:
+def _factor_beyond_rounding(
+    result: Array, golden: Array, moved: Sequence[Array], dtype: DType, spread: Floats
+) -> float:
     """Return the mean factor between result and golden one, less 1, in units of what is allowed; 0 where few elements
     show none. It is the slope of the errors over the golden elements, by least squares."""
     known = np.isfinite(result) & np.isfinite(golden) & (np.abs(golden) >= _smallest_normal(dtype))
+    known &= np.abs(golden) >= spread  # of smaller elements the inputs decide everything, also a factor
     if golden.dtype.kind == "c" or int(known.sum()) < ENOUGH:
         return 0.0
-    golden, error = golden[known], result[known] - golden[known]
+    golden, error, spread = golden[known], result[known] - golden[known], spread[known]
     squares = float(np.sum(np.square(golden)))
     if squares == 0.0:
         return 0.0
     slopes = [abs(float(np.sum((np.ravel(each)[known] - golden) * golden))) / squares for each in moved]
     slope = float(np.sum(error * golden)) / squares
     chance = float(np.sqrt(np.sum(np.square((error - slope * golden) * golden)))) / squares
+    carried = float(np.sqrt(np.sum(np.square(spread)) / squares))  # may be one factor of a whole row
     allowed = (
         dtype.unit_roundoff
+        + max(0.0, carried - _ORDINARY * dtype.unit_roundoff)
         + _CHANCE * chance
         + 2.0 * max((slope for slope in slopes if np.isfinite(slope)), default=0.0)
     )

@@ -31,6 +31,9 @@ MORE_DRAWS = 10
 few elements or depends on one direction of its inputs."""
 _HALF = 1000
 """The number of the draw that moves half of the elements."""
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_SEVERAL = ("multi_head_attention_forward", "scaled_dot_product_attention", "lstm_cell", "gru_cell")
+_OF_SEVERAL = 1.5
 _TINY = 1e-30
 """How far a zero is moved where equal elements are moved apart, in units of the round-off."""
 
@@ -63,7 +66,8 @@ class MovedCalls:
             self._half.append(self._run(_HALF, 0.5))
         values = [_array(execution, part, position) for execution in self._executions]
         half = None if self._half[0] is None else _array(self._half[0], part, position)
-        return Movement([value for value in values if value is not None], half, _terms(self._call, size))
+        found = [value for value in values if value is not None]
+        return Movement(found, half, _terms(self._call, size), _stages(self._call))
 
     def first_of(self, part: str, position: int) -> Sequence[np.ndarray[Any, Any]]:
         """Return what the first draw does to one result, or gradient: it may say that no other is needed."""
@@ -95,6 +99,20 @@ def _terms(call: PreparedCall, size: int) -> float:
         return 1.0
     of_product = math.sqrt(given[0] * given[1] / size) if len(given) > 1 else 1.0
     return max(1.0, given[0] / size, of_product)
+
+
+def _stages(call: PreparedCall) -> float:
+    """Return by how much the movement of the inputs grows as a function rounds what it computes on the way.
+
+    Functions that call several others do so a few times, recurrent ones at each position of a sequence, whose errors
+    add up by the root of their number.
+    """
+    if call.api in _SEVERAL:
+        return _OF_SEVERAL
+    if call.api not in _RECURRENT:
+        return 1.0
+    shape = next((tensor.values.shape for tensor in call.tensors()), ())
+    return max(_OF_SEVERAL, math.sqrt(max(shape[:2], default=1)) / 1.5)
 
 
 def _moved(

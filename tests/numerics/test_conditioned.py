@@ -158,3 +158,19 @@ def test_nothing_is_equal_to_nothing() -> None:
 def test_the_smallest_number_there_is_has_no_condition() -> None:
     tiny = np.array([5e-324])
     assert by_condition(tiny, tiny, Movement([tiny]), FLOAT32).passes
+
+
+def test_no_factor_is_seen_where_the_inputs_decide_everything() -> None:
+    golden = np.random.default_rng(0).standard_normal(400) * 1e-16  # an exact 0, by the rounding of float64
+    moved = [np.random.default_rng(draw).standard_normal(400) * 1e-7 for draw in (1, 2, 3)]
+    result = golden * 1e9
+    assert by_condition(result, golden, Movement(moved), FLOAT32).passes
+
+
+def test_a_factor_that_inputs_may_carry_is_no_error() -> None:
+    golden = np.random.default_rng(0).standard_normal((40, 64))
+    moved = [
+        golden * (1.0 + 0.02 * np.random.default_rng(draw).standard_normal(golden.shape)) for draw in (1, 2, 3)
+    ]  # 2 % of each element
+    assert by_condition(golden * 1.015, golden, Movement(moved), FLOAT32).passes
+    assert not by_condition(golden * 1.5, golden, Movement(moved), FLOAT32).passes
