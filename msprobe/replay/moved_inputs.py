@@ -32,7 +32,7 @@ few elements or depends on one direction of its inputs."""
 _HALF = 1000
 """The number of the draw that moves half of the elements."""
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-_SEVERAL = ("multi_head_attention_forward", "scaled_dot_product_attention", "lstm_cell", "gru_cell")
+_SEVERAL = ("multi_head_attention_forward", "lstm_cell", "gru_cell")
 _OF_SEVERAL = 1.5
 _TINY = 1e-30
 """How far a zero is moved where equal elements are moved apart, in units of the round-off."""
