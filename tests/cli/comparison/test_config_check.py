@@ -41,6 +41,16 @@ def test_result(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert os.listdir(output.parent) == ["result.json"]
 
 
+def test_json(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*pair, "-o", str(tmp_path / "r.json"), "--json", "-"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["verdict"], summary["counts"]) == ("diverged", {"equal": 1, "different": 1})
+    assert [one["name"] for one in summary["parameters"]] == ["b"]
+    assert run([*pair, "-o", str(tmp_path / "s.json"), "--json", str(tmp_path / "summary.json")]) == 0
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert "Verdict: DIVERGED" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("same", "status"), [(True, 0), (False, 1)], ids=["same", "diverged"])
 def test_fail_on(same: bool, status: int, pair: list[str], tmp_path: Path) -> None:
     words = [*pair[:3], pair[2] if same else pair[3]]
@@ -54,24 +64,51 @@ def test_a_result_is_not_replaced(pair: list[str], tmp_path: Path, capsys: pytes
     assert (tmp_path / "r.json").read_text() == "kept"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(["-c", "a.zip", "b.zip"], id="zip"),
-        pytest.param(["-d"], id="collect"),
-        pytest.param(["-d", "train.sh", "-o", "x.zip"], id="collect-files"),
-        pytest.param(["-vc", "npu.log", "bench.log"], id="verl"),
-    ],
-)
-def test_what_is_not_there_yet_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config_check", *words]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "in this release" in err
+PACKS = ROOT / "tests/golden_setup/packs"
+
+
+def test_set_ups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["config_check", "-c", str(PACKS / "base.zip"), str(PACKS / "permuted.zip"), "-o", str(tmp_path / "out")]
+    assert run([*words, "--html", str(tmp_path / "page.html")]) == 0
+    out = capsys.readouterr().out
+    assert "weights error" in out and "weights: step 0 rank 0 a.weight" in out
+    assert (tmp_path / "out/result.xlsx").is_file() and (tmp_path / "page.html").is_file()
+    assert run([*words, "--fail-on", "error", "--json", "-"]) == 1
+    assert json.loads(capsys.readouterr().out)["level"] == "error"
+
+
+def test_levels_that_fail(tmp_path: Path) -> None:
+    same = ["config_check", "-c", str(PACKS / "base.zip"), str(PACKS / "base.zip"), "-o", str(tmp_path / "out")]
+    assert [run([*same, "--fail-on", level]) for level in ("never", "error", "warning")] == [0, 0, 0]
+
+
+def test_collected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.sh").write_text("torchrun train.py --lr 1 --seed 2")
+    assert run(["config_check", "-d", str(tmp_path / "train.sh"), "-o", str(tmp_path / "a.zip")]) == 0
+    assert "train.sh: 2 settings" in capsys.readouterr().out
+    assert run(["config_check", "-d", "-o", str(tmp_path / "a.tar")]) == 2
+    assert "give a name that ends in .zip" in capsys.readouterr().err
+
+
+def test_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rate in (("a", 1), ("b", 2)):
+        text = f"---- arguments ----\n  lr ....... {rate}\n---- end of arguments ----\n"
+        (tmp_path / f"{name}.log").write_text(text)
+    words = ["config_check", "-sc", str(tmp_path / "a.log"), str(tmp_path / "b.log"), "-o", str(tmp_path / "out")]
+    assert run(words) == 0
+    assert "lr: 1 against 2" in capsys.readouterr().out
+    assert run([*words, "--fail-on", "error"]) == 1
+    assert run(["config_check", "-vc", *words[2:]]) == 2
+    assert "no settings in it" in capsys.readouterr().err
+    (tmp_path / "v.log").write_text("{'actor_rollout_ref': {'n': 1}, 'data': {'shuffle': False}}")
+    assert run(["config_check", "-vv", str(tmp_path / "v.log"), "-o", str(tmp_path / "verified")]) == 0
+    assert "data/shuffle" not in capsys.readouterr().out
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config_check"]) == 2
-    assert "give two checkpoints" in capsys.readouterr().err
+    for words in ([], ["-d", "-c", "a", "b"], ["-vv"], ["-c", "a", "b", "more"], ["-c", "a", "b", "--html", "x"]):
+        assert run(["config_check", *words]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
     assert run(["config_check", "-c", "one"]) == 2
 
 

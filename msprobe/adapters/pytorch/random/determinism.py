@@ -22,8 +22,9 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import skip_in_dynamo
-from msprobe.adapters.pytorch.random.random_trace import RandomSource, RandomState, random_patches
+from msprobe.adapters.pytorch.random.random_trace import RandomState, random_patches
 from msprobe.core.capture.patching import Patches, name_after_owner
+from msprobe.core.capture.random_sources import RandomSource
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.host import check_seed, seed_host
 from msprobe.core.log import first_time, logger

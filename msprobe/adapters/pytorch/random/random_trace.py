@@ -29,8 +29,7 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,12 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import list_device_constructors, show_originals
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.random_sources import RandomSource, host_sources
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.host import require_local
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy, make_folder, open_private
 
-_STATE_FUNCTIONS = {"seed", "getstate", "setstate", "get_state", "set_state"}
 _TAGGED_NAMESPACE = "aten"
 
 _DRAW_SOMETIMES = {"gru", "lstm", "rnn_relu", "rnn_tanh", "scaled_dot_product_attention"}
@@ -156,19 +155,20 @@ class RandomCalls:
         return f"random_{process}_{self._time}.csv"
 
 
-Around = Callable[["RandomSource", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Around = Callable[[RandomSource, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
-def random_patches(around: Around) -> Patches:
+def random_patches(around: Around, further: Iterable[RandomSource] = ()) -> Patches:
     """Return patches, not yet applied, that replace the outermost call of each source.
 
     Args:
         around: called as ``around(source, original, args, kwargs)``; returns the result of the call.
+        further: functions to replace besides those that draw numbers, such as those that seed.
     """
     list_device_constructors()
     patches = Patches()
     inside = threading.local()
-    for source in random_sources():
+    for source in (*random_sources(), *further):
         original = getattr(source.owner, source.name)
         patches.plan(source.owner, source.name, _outermost_call(source, original, around, inside))
     show_originals(patches)
@@ -190,19 +190,9 @@ def _outermost_call(source: RandomSource, original: Callable[..., Any], around: 
     return call
 
 
-@dataclass(frozen=True, slots=True)
-class RandomSource:
-    """One function that draws random numbers, as ``{library}.{name}``."""
-
-    library: str
-    owner: Any
-    name: str
-
-
 def random_sources() -> Iterator[RandomSource]:
     """Yield all sources in this process and version of PyTorch."""
-    yield from _instance_sources("python_random", random, random._inst)
-    yield from _instance_sources("numpy_random", np.random, np.random.mtrand._rand)
+    yield from host_sources()
     owners = {
         "torch_random": (torch, torch._VF),
         "tensor_random": (torch.Tensor,),
@@ -235,12 +225,6 @@ def tagged_operators() -> set[str]:
 
 def _takes_generator(name: str, overload: str) -> bool:
     return any(argument.name == "generator" for argument in torch._C._get_schema(f"aten::{name}", overload).arguments)
-
-
-def _instance_sources(library: str, module: Any, instance: Any) -> Iterator[RandomSource]:
-    for name in dir(module):
-        if name not in _STATE_FUNCTIONS and getattr(getattr(module, name), "__self__", None) is instance:
-            yield RandomSource(library, module, name)
 
 
 class RandomState:

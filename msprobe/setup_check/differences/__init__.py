@@ -1,0 +1,1 @@
+"""What differs between two set-ups, one file per kind of fact."""

@@ -1,0 +1,1 @@
+"""Settings of reinforcement learning frameworks, read from their logs."""
