@@ -1,140 +1,53 @@
 """The job of ``msprobe config_check -c``: measure how similar each parameter of two checkpoints is.
 
-The result document maps each name to ``{"l2", "cos", "numel", "shape"}``. Where the two sides differ in shape,
-``numel`` and ``shape`` are pairs, with null for a side that lacks the parameter, and l2 and cos are null. ``problem``
-is present when a parameter cannot be compared for another reason. Parameters of the first checkpoint come first, in its
-order, then those that only the second has.
+Large parameters are cut into ranges, which threads share: reading a file and the compiled sums run beside each other,
+and no more of a tensor is in memory than the threads look at. ``result`` describes the documents that are written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
-from msprobe.checkpoints.load import read_checkpoint
-from msprobe.checkpoints.similarity import Similarity, similarity
+from msprobe.checkpoints.load import MINDSPORE, read_checkpoint
+from msprobe.checkpoints.result import CheckpointComparison, Parameter
+from msprobe.checkpoints.similarity import concluded, measure_range
+from msprobe.compare.records.parameter_names import pytorch_parameter
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.core.store.tensor_reader import LazyTensor
+from msprobe.numerics.metrics.pair_sums import PairSums
 
-ParameterKind = Literal["equal", "different", "shape", "first_only", "second_only", "problem"]
 Progress = Callable[[int, int], None]
-_WORST = 5
 _MOST_WORKERS = 8
-_COUNTED: tuple[tuple[ParameterKind, str], ...] = (
-    ("equal", "equal"),
-    ("different", "different"),
-    ("shape", "of another shape"),
-    ("first_only", "only in the first"),
-    ("second_only", "only in the second"),
-    ("problem", "not comparable"),
-)
+_RANGE = 1 << 23
+"""Elements that one thread measures at a time. Sums are added up in the order of the ranges: always the same result."""
+_MOST_RANGES = 4096  # of one tensor, whatever size a damaged file claims
+_AHEAD = 4
+"""Parameters that are begun, for each thread, before the oldest is done."""
+
+_Measured = Future[PairSums | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """One name in the two checkpoints; a side that lacks it is None."""
-
+class _Begun:
     name: str
     first: LazyTensor | None
     second: LazyTensor | None
-    similarity: Similarity = field(default_factory=Similarity)
+    ranges: Sequence[_Measured] = ()
 
-    @property
-    def kind(self) -> ParameterKind:
-        """Return what the comparison says about this parameter."""
-        if self.second is None:
-            return "first_only"
-        if self.first is None:
-            return "second_only"
-        if self.similarity.problem:
-            return "problem"
-        if self.first.shape != self.second.shape:
-            return "shape"
-        return "equal" if self.similarity.l2 == 0.0 else "different"
-
-    def entry(self) -> dict[str, Any]:
-        """Return the value of this parameter in the document."""
-        numel = [None if side is None else side.numel for side in (self.first, self.second)]
-        shape = [None if side is None else list(side.shape) for side in (self.first, self.second)]
-        same = shape[0] == shape[1]
-        entry = {
-            "l2": self.similarity.l2,
-            "cos": self.similarity.cos,
-            "numel": numel[0] if same else numel,
-            "shape": shape[0] if same else shape,
-        }
-        return {**entry, "problem": self.similarity.problem} if self.similarity.problem else entry
-
-    def types(self) -> str:
-        """Return both types in words when they differ, otherwise an empty text."""
-        if self.first is None or self.second is None or self.first.dtype == self.second.dtype:
-            return ""
-        return f"{self.first.dtype} against {self.second.dtype}"
-
-    def line(self) -> str:
-        """Return the line about this parameter for a terminal."""
-        name = _safe(self.name)
-        if self.first is None or self.second is None:
-            return f"{name}: only in the {'first' if self.second is None else 'second'}"
-        if self.similarity.problem:
-            return f"{name}: {self.similarity.problem}"
-        if self.first.shape != self.second.shape:
-            return f"{name}: shape {list(self.first.shape)} against {list(self.second.shape)}"
-        cos = "none, one side is zero" if self.similarity.cos is None else f"{self.similarity.cos:.9g}"
-        return f"{name}: cos {cos}, l2 {self.similarity.l2:.4g}"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointComparison:
-    """The parameters of two checkpoints, and the layout of each."""
-
-    parameters: list[Parameter]
-    layouts: tuple[str, str]
-    skipped: tuple[list[str], list[str]]
-
-    @property
-    def same(self) -> bool:
-        """Return whether all parameters are on both sides and equal."""
-        return all(parameter.kind == "equal" for parameter in self.parameters)
-
-    def document(self) -> dict[str, Any]:
-        """Return the result document that the module describes."""
-        return {parameter.name: parameter.entry() for parameter in self.parameters}
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the summary, and lines about the least similar parameters."""
-        for side, layout, skipped in zip(("First", "Second"), self.layouts, self.skipped, strict=True):
-            example = f", such as {_safe(skipped[0])}," if skipped else ""
-            rest = f"; {len(skipped)} values that are not weights{example} left out" if skipped else ""
-            yield f"{side}: {layout}{rest}"
-        kinds = [parameter.kind for parameter in self.parameters]
-        counts = ", ".join(f"{kinds.count(kind)} {words}" for kind, words in _COUNTED if kind in kinds)
-        yield f"Verdict: {'SAME' if self.same else 'DIVERGED'} ({len(kinds)} parameters: {counts})"
-        if cast := [(item, types) for item in self.parameters if (types := item.types())]:
-            first, types = cast[0]
-            yield f"  {len(cast)} of another type, such as {_safe(first.name)}: {types}; their values are compared"
-        for kind in ("problem", "first_only", "second_only", "shape", "different"):
-            group = sorted((item for item in self.parameters if item.kind == kind), key=_cosine)
-            yield from (f"  {parameter.line()}" for parameter in group[:_WORST])
-            if len(group) > _WORST:
-                yield f"  ... and {len(group) - _WORST} more {dict(_COUNTED)[kind]}"
-
-
-def _safe(name: str) -> str:
-    """Return a name without control characters, which could change the state of a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
-
-
-def _cosine(parameter: Parameter) -> float:
-    """Return the sort key that puts the least similar parameters first."""
-    return -2.0 if parameter.similarity.cos is None else parameter.similarity.cos
+    def parameter(self) -> Parameter:
+        """Wait for all ranges, and return the result."""
+        if not self.ranges or self.first is None or self.second is None:
+            return Parameter(self.name, self.first, self.second)
+        sums = [one.result() for one in self.ranges]
+        return Parameter(self.name, self.first, self.second, concluded(self.first, self.second, sums))
 
 
 def compare_checkpoints(first: Path, second: Path, progress: Progress | None = None) -> CheckpointComparison:
@@ -145,21 +58,77 @@ def compare_checkpoints(first: Path, second: Path, progress: Progress | None = N
         NotComparableError: they have no name in common.
         MsprobeException: PyTorch is needed and not installed.
     """
-    left, right = read_checkpoint(first), read_checkpoint(second)
+    left, right = _in_one_naming(read_checkpoint(first), read_checkpoint(second))
     _check_common(left, right, (first, second))
     names = list(dict.fromkeys([*left.tensors, *right.tensors]))
-    with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
-        parameters = []
-        for parameter in pool.map(lambda name: _compare_parameter(name, left, right), names):
-            parameters.append(parameter)
-            if progress is not None:
-                progress(len(parameters), len(names))
+    parameters: list[Parameter] = []
+    for parameter in _measured(names, left, right):
+        parameters.append(parameter)
+        if progress is not None:
+            progress(len(parameters), len(names))
     return CheckpointComparison(parameters, (left.layout, right.layout), (left.skipped, right.skipped))
 
 
-def _compare_parameter(name: str, left: NamedTensors, right: NamedTensors) -> Parameter:
-    a, b = left.tensors.get(name), right.tensors.get(name)
-    return Parameter(name, a, b) if a is None or b is None else Parameter(name, a, b, similarity(a, b))
+def _in_one_naming(left: NamedTensors, right: NamedTensors) -> tuple[NamedTensors, NamedTensors]:
+    """Where only one side is of MindSpore, give its parameters PyTorch's names (``gamma`` is ``weight``).
+
+    Its numbers of ``append_dict`` are left out, as those beside the weights of PyTorch are.
+    """
+    if (left.layout == MINDSPORE) == (right.layout == MINDSPORE):
+        return left, right
+    if left.layout == MINDSPORE:
+        return _without_numbers(_renamed(left), right), right
+    return left, _without_numbers(_renamed(right), left)
+
+
+def _without_numbers(side: NamedTensors, other: NamedTensors) -> NamedTensors:
+    """Leave out what looks like a number of ``append_dict``: the format stores it as a parameter.
+
+    It has no shape, no module in its name, and no parameter of PyTorch that it could stand for.
+    """
+    numbers = [
+        name
+        for name, tensor in side.tensors.items()
+        if tensor.shape == () and "." not in name and name not in other.tensors
+    ]
+    kept = {name: tensor for name, tensor in side.tensors.items() if name not in numbers}
+    return NamedTensors(side.layout, kept, [*side.skipped, *numbers])
+
+
+def _renamed(side: NamedTensors) -> NamedTensors:
+    renamed: dict[str, LazyTensor] = {}
+    for name, tensor in side.tensors.items():
+        head, dot, last = name.rpartition(".")
+        new_name = head + dot + pytorch_parameter(last)
+        renamed[name if new_name in renamed or (new_name != name and new_name in side.tensors) else new_name] = tensor
+    return NamedTensors(side.layout, renamed, side.skipped)
+
+
+def _measured(names: Sequence[str], left: NamedTensors, right: NamedTensors) -> Iterator[Parameter]:
+    """Yield the parameters in the order of the names, a few of them ahead of the one that is waited for."""
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        begun: list[_Begun] = []
+        for name in names:
+            begun.append(_begin(pool, name, left.tensors.get(name), right.tensors.get(name)))
+            if len(begun) >= _AHEAD * workers:
+                yield begun.pop(0).parameter()
+        for one in begun:
+            yield one.parameter()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)  # also after Ctrl-C: what was not begun is left
+
+
+def _begin(pool: ThreadPoolExecutor, name: str, first: LazyTensor | None, second: LazyTensor | None) -> _Begun:
+    if first is None or second is None or first.shape != second.shape:
+        return _Begun(name, first, second)
+    step = first.numel
+    if first.read_range is not None and second.read_range is not None:
+        step = min(step, max(_RANGE, first.numel // _MOST_RANGES + 1))
+    starts = range(0, first.numel, step) if step else [0]
+    ranges = [pool.submit(measure_range, first, second, at, min(at + step, first.numel)) for at in starts]
+    return _Begun(name, first, second, ranges)
 
 
 def _check_common(left: NamedTensors, right: NamedTensors, paths: tuple[Path, Path]) -> None:
@@ -183,12 +152,16 @@ def check_new(output: Path) -> None:
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
 
 
-def write_document(comparison: CheckpointComparison, output: Path) -> None:
-    """Write the document as JSON; a missing folder is created.
+def write_document(document: dict[str, Any], output: Path) -> None:
+    """Write a document as JSON; a missing folder is created.
 
     Raises:
         OSError: it cannot be written.
     """
     make_folder(output.parent)
-    text = json.dumps(comparison.document(), indent=4, ensure_ascii=False, allow_nan=False)
-    write_atomic(output, [text.encode("utf-8", "backslashreplace"), b"\n"])
+    write_atomic(output, [document_text(document).encode("utf-8", "backslashreplace"), b"\n"])
+
+
+def document_text(document: dict[str, Any]) -> str:
+    """Return a document as JSON."""
+    return json.dumps(document, indent=4, ensure_ascii=False, allow_nan=False)

@@ -41,7 +41,7 @@ def test_as_defined(pair: np.ndarray) -> None:
 
 @given(hnp.arrays(st.sampled_from([np.float16, np.float32, np.float64]), 50, elements=st.floats(-100, 100, width=16)))
 def test_a_tensor_is_exactly_like_itself(values: np.ndarray) -> None:
-    assert compare(values, values.copy()) == Similarity(0.0, 1.0)
+    assert compare(values, values.copy()) == Similarity(0.0, 1.0, steps=0)
 
 
 @given(hnp.arrays(np.float64, 20, elements=FINITE), st.floats(1e-3, 1e3))
@@ -97,14 +97,14 @@ def test_bits_of_types_that_numpy_lacks() -> None:
     found = compare(np.array([one, two], np.uint16), np.array([one, one], np.uint16), "bfloat16")
     assert found.l2 == 1.0
     eight = similarity(stored(np.array([0x38], np.uint8), "float8_e4m3fn"), stored(np.array([1.0], np.float32)))
-    assert eight == Similarity(0.0, 1.0)
+    assert eight == Similarity(0.0, 1.0, steps=0)
 
 
 def test_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     first, second = generator.standard_normal((2, 1000)).astype(np.float32)
     whole = compare(first, second)
-    monkeypatch.setattr("msprobe.checkpoints.similarity._CHUNK", 7)
+    monkeypatch.setattr("msprobe.checkpoints.similarity._CHUNK_BYTES", 28)
     parts = compare(first, second)
     assert parts.l2 == pytest.approx(whole.l2, rel=1e-12) and parts.cos == pytest.approx(whole.cos, rel=1e-12)
 
@@ -112,7 +112,7 @@ def test_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("transform", [np.transpose, np.flipud], ids=["transposed", "flipped"])
 def test_any_memory_layout(transform: Callable[[Any], Any]) -> None:
     values = np.arange(12.0).reshape(3, 4)
-    assert compare(transform(values), np.ascontiguousarray(transform(values))) == Similarity(0.0, 1.0)
+    assert compare(transform(values), np.ascontiguousarray(transform(values))) == Similarity(0.0, 1.0, steps=0)
 
 
 def test_a_type_without_a_meaning_is_a_problem() -> None:

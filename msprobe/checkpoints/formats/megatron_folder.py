@@ -19,7 +19,7 @@ from typing import Any
 
 from msprobe.checkpoints.formats.megatron_merge import RankGrid, RankPosition, merge_parts
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
-from msprobe.checkpoints.formats.torch_files import distributed_refusal, read_tree
+from msprobe.checkpoints.formats.torch_files import read_distributed, read_tree
 from msprobe.core.errors import ReadError
 
 LATEST = "latest_checkpointed_iteration.txt"
@@ -65,7 +65,9 @@ def read_megatron(path: Path) -> NamedTensors:
     folder = _iteration_folder(path)
     parts = [_read_part(child) for child in sorted(folder.iterdir()) if child.is_dir() and _RANK.fullmatch(child.name)]
     if not parts:
-        raise ReadError(distributed_refusal(folder) or f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
+        if (distributed := read_distributed(folder)) is not None:
+            return distributed
+        raise ReadError(f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
     if len({len(part.numbers) for part in parts}) > 1:
         raise ReadError(f"{folder}: folders of different layouts ({parts[0].path.name}, {parts[-1].path.name})")
     cells = {_position(part, parts): part.chunks for part in parts}

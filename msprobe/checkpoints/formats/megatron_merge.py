@@ -34,6 +34,8 @@ from msprobe.checkpoints.formats.megatron_names import core_name, has_decoder
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
+from msprobe.core.tensor_files.blocks import Block, assembled, rows
+from msprobe.core.tensors.dtypes import find_dtype
 
 
 class RankPosition(NamedTuple):
@@ -203,7 +205,11 @@ def concatenated(shards: Sequence[LazyTensor], axis: int) -> LazyTensor:
         return unreadable(first, f"shards of shapes {_shapes(shards)} do not fit together along axis {axis}")
     shape = list(first.shape)
     shape[axis] = sum(shard.shape[axis] for shard in shards)
-    return LazyTensor(tuple(shape), first.dtype, lambda: np.concatenate([shard.read() for shard in shards], axis))
+    blocks, at = [], [0] * len(shape)
+    for shard in shards:
+        blocks.append(Block(tuple(at), shard))
+        at[axis] += shard.shape[axis]
+    return assembled(tuple(shape), blocks) if find_dtype(first.dtype) else unreadable(first, f"type {first.dtype}")
 
 
 def copies(shards: Sequence[LazyTensor]) -> LazyTensor:
@@ -213,7 +219,9 @@ def copies(shards: Sequence[LazyTensor]) -> LazyTensor:
         return first
     if any((shard.shape, shard.dtype) != (first.shape, first.dtype) for shard in shards):
         return unreadable(first, f"ranks hold copies of different shapes or types: {_shapes(shards)}")
-    return LazyTensor(first.shape, first.dtype, partial(_read_copies, shards))
+    in_ranges = all(shard.read_range is not None for shard in shards)
+    ranges = partial(_read_ranges_of_copies, shards) if in_ranges else None
+    return LazyTensor(first.shape, first.dtype, lambda: _equal_copies([shard.read() for shard in shards]), ranges)
 
 
 def unreadable(like: LazyTensor, reason: str) -> LazyTensor:
@@ -232,26 +240,25 @@ def reshaped_like(shape: tuple[int, ...], like: LazyTensor, read: Callable[[], N
 
 def _join_gated(shards: Sequence[LazyTensor]) -> LazyTensor:
     """Return the gates of all shards, then their up projections."""
-    whole = concatenated(shards, 0)
     if any(not shard.shape or shard.shape[0] % 2 for shard in shards):
         return unreadable(
             shards[0], f"shards of shapes {_shapes(shards)} have no two halves for gate and up projection"
         )
-
-    def read() -> NDArray[Any]:
-        halves = [np.split(shard.read(), 2) for shard in shards]
-        return np.concatenate([half[0] for half in halves] + [half[1] for half in halves])
-
-    return reshaped_like(whole.shape, whole, read)
+    sizes = [shard.shape[0] // 2 for shard in shards]
+    gates = [rows(shard, 0, half) for shard, half in zip(shards, sizes, strict=True)]
+    ups = [rows(shard, half, 2 * half) for shard, half in zip(shards, sizes, strict=True)]
+    return concatenated([*gates, *ups], 0)
 
 
-def _read_copies(shards: Sequence[LazyTensor]) -> NDArray[Any]:
+def _read_ranges_of_copies(shards: Sequence[LazyTensor], start: int, stop: int) -> NDArray[Any]:
+    return _equal_copies([shard.read_range(start, stop) for shard in shards if shard.read_range is not None])
+
+
+def _equal_copies(sides: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return the elements of the first shard; raise ReadError unless all shards are equal, byte by byte."""
-    first = shards[0].read()
-    for shard in shards[1:]:
-        if not np.array_equal(_bytes(first), _bytes(shard.read())):
-            raise ReadError("ranks hold different values where copies are expected, and no rule says how it is sharded")
-    return first
+    if any(not np.array_equal(_bytes(sides[0]), _bytes(side)) for side in sides[1:]):
+        raise ReadError("ranks hold different values where copies are expected, and no rule says how it is sharded")
+    return sides[0]
 
 
 def _bytes(values: NDArray[Any]) -> NDArray[np.uint8]:

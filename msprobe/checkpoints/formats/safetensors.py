@@ -21,13 +21,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.reader import read_json_object
 from msprobe.core.store.tensor_reader import LazyTensor
+from msprobe.core.tensor_files.file_elements import elements_in_file
 from msprobe.core.tensors.dtypes import find_dtype
 
 _LARGEST_HEADER = 100_000_000
@@ -66,7 +66,7 @@ def read_safetensors(path: Path) -> NamedTensors:
                 raise ReadError(
                     f"{path}: no safetensors file, or cut off (its header would be {length} bytes long); copy it again"
                 )
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
         if not isinstance(header, dict):
             raise ReadError(f"{path}: damaged, its header is not a JSON object; copy it again")
         header.pop("__metadata__", None)
@@ -75,6 +75,14 @@ def read_safetensors(path: Path) -> NamedTensors:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: damaged, its header cannot be read ({error_text(error)}); copy it again") from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is in it twice")
+    return found
 
 
 def _tensor(path: Path, start: int, header: dict[str, Any], name: str) -> LazyTensor:
@@ -89,23 +97,13 @@ def _tensor(path: Path, start: int, header: dict[str, Any], name: str) -> LazyTe
         return LazyTensor(shape, str(code), partial(_unknown, path, str(code)))
     if end - begin != prod(shape) * dtype.itemsize or start + end > path.stat().st_size:
         raise ReadError(f"{path}: damaged or cut off, {name!r} does not fit into the file")
-    return LazyTensor(shape, dtype.name, partial(_mapped, path, start + begin, dtype.container, shape))
+    return elements_in_file(path, [(start + begin, end - begin)], shape, dtype)
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(value)
     return value
-
-
-def _mapped(path: Path, start: int, container: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    if 0 in shape:
-        return np.zeros(shape, container)
-    try:
-        flat = np.memmap(path, np.uint8, "r", start, (prod(shape) * np.dtype(container).itemsize,))
-    except (OSError, ValueError) as error:
-        raise ReadError(f"{path}: cannot be read any more ({error_text(error)})") from error
-    return np.asarray(flat).view(container).reshape(shape)
 
 
 def _unknown(path: Path, code: str) -> NDArray[Any]:

@@ -1,10 +1,10 @@
 """Reads files of ``torch.save``: a state_dict, or a checkpoint of a training that contains one.
 
 The state_dict is the value of ``state_dict``, ``model_state_dict``, ``model`` or ``module`` if no tensor stands beside
-that key; otherwise the whole file is the state_dict. The elements are read by the adapter of PyTorch, which is found by
-its import path: this layer names adapters and never imports them.
+that key but states of random generators; otherwise the whole file is the state_dict. The elements are read by the
+adapter of PyTorch, which is found by its import path: this layer names adapters and never imports them.
 
-Checkpoints of ``torch.distributed.checkpoint`` are not read; ``distributed_refusal`` says how to convert one.
+Folders of ``torch.distributed.checkpoint`` are read by the adapter too, and hold a state_dict in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
 
-_CHECKPOINT_READERS = {"pytorch": "msprobe.adapters.pytorch.tensors.checkpoint_reader"}
+_CHECKPOINT_READERS = {
+    "pytorch": "msprobe.adapters.pytorch.checkpoints.checkpoint_reader",
+    "distributed": "msprobe.adapters.pytorch.checkpoints.distributed_checkpoint",
+}
 _DISTRIBUTED_SUFFIX = ".distcp"
 _KEYS = ("state_dict", "model_state_dict", "model", "module")
 
@@ -43,13 +46,23 @@ def read_torch_file(path: Path) -> NamedTensors:
         ReadError: the file cannot be read or holds no tensors.
         MsprobeException: PyTorch is not installed.
     """
-    tree = read_tree(path)
+    return _state_dict("state_dict", read_tree(path), path)
+
+
+def _state_dict(layout: str, tree: dict[str, Any], path: Path) -> NamedTensors:
     inner = next((tree[key] for key in _KEYS if isinstance(tree.get(key), dict)), None)
-    is_whole = inner is None or any(isinstance(value, LazyTensor) for value in tree.values())
-    result = NamedTensors.of("state_dict", tree if is_whole else inner)
+    beside = {key: value for key, value in tree.items() if isinstance(value, LazyTensor)}
+    is_whole = inner is None or not all(map(_is_random_state, beside.values()))
+    result = NamedTensors.of(layout, tree if is_whole else inner)
+    result.skipped.extend([] if is_whole else beside)
     if not result.tensors:
         raise ReadError(f"{path}: no tensors in it (keys: {', '.join(list(tree)[:5]) or 'none'})")
     return result
+
+
+def _is_random_state(value: LazyTensor) -> bool:
+    """Return whether a tensor may be the state of a random generator: a list of bytes."""
+    return value.dtype == "uint8" and len(value.shape) == 1
 
 
 def _kind_of_value(value: Any) -> str:
@@ -72,11 +85,14 @@ def find_checkpoint_reader(name: str, path: Path) -> Callable[[Path], Any]:
     return reader
 
 
-def distributed_refusal(folder: Path) -> str:
-    """Return the message for a folder with such files; an empty text for any other folder."""
+def read_distributed(folder: Path) -> NamedTensors | None:
+    """Return the tensors of a folder of ``torch.distributed.checkpoint``; None for any other folder.
+
+    Raises:
+        ReadError: the checkpoint is damaged or incomplete.
+        MsprobeException: PyTorch is not installed.
+    """
     if not any(child.suffix == _DISTRIBUTED_SUFFIX for child in folder.iterdir()):
-        return ""
-    return (
-        f"{folder}: a distributed checkpoint ({_DISTRIBUTED_SUFFIX}), which is not read; make one file of it: "
-        f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} FILE.pt"
-    )
+        return None
+    tree = find_checkpoint_reader("distributed", folder)(folder)
+    return _state_dict("distributed checkpoint", tree, folder)

@@ -15,7 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msprobe.adapters.pytorch.tensors.checkpoint_reader import read_checkpoint
+from msprobe.adapters.pytorch.checkpoints.checkpoint_reader import read_checkpoint
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
 

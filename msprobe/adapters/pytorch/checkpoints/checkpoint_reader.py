@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ import torch
 
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.tensor_reader import LazyTensor
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensor_files.file_elements import elements_in_file
+from msprobe.core.tensor_files.file_maps import FileMaps
+from msprobe.core.tensors.dtypes import DType, find_dtype
 
-_DAMAGED = (
+DAMAGED = (
     pickle.UnpicklingError,
     RuntimeError,
     EOFError,
@@ -32,10 +35,13 @@ _DAMAGED = (
     LookupError,
     AttributeError,
     AssertionError,
+    ImportError,
+    OverflowError,
     RecursionError,
     MemoryError,
 )
-_REASON = re.compile(r"(?:WeightsUnpickler error: |(?=Trying to load unsupported ))([^\n]*)")
+"""What reading a damaged or hostile file of torch raises."""
+_REASON = re.compile(r"(?:WeightsUnpickler error:\s*|(?=Trying to load unsupported ))([^\n]*)")
 _BIT_DTYPES = {"bfloat16": torch.int16, "complex32": torch.int32}
 
 
@@ -62,10 +68,10 @@ def read_checkpoint(path: Path) -> Any:
         with _opaque_classes(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content = _load(path)
-        return _plain(content)
+        return _Plain(path, FileMaps.of(path)).value(content)
     except FileNotFoundError:
         raise ReadError(f"{path}: no such file") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise ReadError(
             f"{path}: not a checkpoint that can be loaded safely ({load_failure_reason(error)}); copy it again"
         ) from error
@@ -101,30 +107,43 @@ def _opaque_classes(path: Path) -> Iterator[None]:
         yield
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return _stored(value)
-    if isinstance(value, _OpaqueObject):
-        return _plain(value.state)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Makes plain values of a loaded file; tensors that are mapped are read from the file at ``path``."""
+
+    path: Path
+    maps: FileMaps
+
+    def value(self, value: Any) -> Any:
+        """Return what ``read_checkpoint`` describes."""
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, _OpaqueObject):
+            return self.value(value.state)
+        if isinstance(value, Mapping):
+            return {str(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.value(item) for item in value]
+        return value
+
+    def _tensor(self, tensor: torch.Tensor) -> LazyTensor:
+        dtype = find_dtype(str(tensor.dtype))
+        shape = tuple(tensor.shape)
+        if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+            return LazyTensor(shape, str(tensor.dtype), lambda: _refuse(tensor))
+        size = tensor.numel() * dtype.itemsize
+        as_stored = tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+        place = self.maps.place_of(tensor.data_ptr(), size) if as_stored and size else None
+        if place is not None:
+            return elements_in_file(self.path, [(place, size)], shape, dtype)
+        return LazyTensor(shape, dtype.name, lambda: bits_of(tensor, dtype))
 
 
-def _stored(tensor: torch.Tensor) -> LazyTensor:
-    dtype = find_dtype(str(tensor.dtype))
-    shape = tuple(tensor.shape)
-    if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
-        return LazyTensor(shape, str(tensor.dtype), lambda: _refuse(tensor))
+def bits_of(tensor: torch.Tensor, dtype: DType) -> Any:
+    """Return the elements as an array, in the container of their dtype."""
     bits = None if dtype.is_native else _BIT_DTYPES.get(dtype.name, torch.uint8)
-
-    def read() -> Any:
-        values = tensor.detach().resolve_conj().resolve_neg()
-        return (values if bits is None else values.view(bits)).numpy().view(dtype.container)
-
-    return LazyTensor(shape, dtype.name, read)
+    values = tensor.detach().resolve_conj().resolve_neg()
+    return (values if bits is None else values.view(bits)).numpy().view(dtype.container)
 
 
 def _refuse(tensor: torch.Tensor) -> Any:

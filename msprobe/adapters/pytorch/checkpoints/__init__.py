@@ -1,0 +1,1 @@
+"""Checkpoint files of PyTorch, read without running what they name."""
