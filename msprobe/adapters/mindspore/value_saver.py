@@ -7,6 +7,8 @@
     step()                                 # the next values belong to step 1
 
 For a dynamic graph; what runs inside ``ms.jit`` is compiled and cannot be reached this way.
+
+``array_of`` and ``process_rank`` are how ``SingleSave`` (``saved_values/single_save.py``) reads tensors and the rank.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from mindspore import Tensor
 
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.taps.tensor_hooks import register
+from msprobe.adapters.mindspore.tensors.bfloat16 import widened
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.tensors.values import dtype_name
 from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.errors import MsprobeException, argument_text
@@ -96,6 +100,20 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
 def step() -> None:
     """Begin the next step: values saved from now on belong to it."""
     _files.next_step()
+
+
+def array_of(value: Any) -> tuple[Any, str] | None:
+    """Return the elements of a tensor, and its type where they were widened; None for what is no tensor."""
+    if not isinstance(value, Tensor):
+        return None
+    if dtype_name(value.dtype) == "BFloat16":
+        return widened(value), "bfloat16"
+    return value.asnumpy(), ""
+
+
+def process_rank() -> int | None:
+    """Return the rank of this process; None without communication."""
+    return _runtime.rank()
 
 
 def _checked(caller: str, save_dir: str, name: Any, data: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.errors import FileCheckException
-from msprobe.report.saved_values import COLUMNS, SingleComparator, agreement
+from msprobe.saved_values.comparator import COLUMNS, SingleComparator, agreement
 
 
 def put(root: Path, name: str, value: Any, key: str = "", step: int = 0) -> None:
@@ -40,7 +40,7 @@ def test_one_table_per_name_in_the_order_of_steps_and_keys(tmp_path: Path) -> No
     assert [row["step"] for row in rows] == ["2", "10"]
     first = dict(zip(COLUMNS, rows[0].values(), strict=True))
     figures = [float(first[name]) for name in COLUMNS[6:12]]
-    assert (first["shape1"], first["shape2"], first["note"]) == ("[2, 3]", "[2, 3]", "")
+    assert (first["shape1"], first["shape2"], first["Result"]) == ("[2, 3]", "[2, 3]", "error")
     assert figures == pytest.approx([400 / 6, 3, 3.0, 1 / 3, 400 / 6, 500 / 6])
 
 

@@ -1,0 +1,1 @@
+"""Values that a reinforcement learning loop saves (``SingleSave``), compared value by value and token by token."""
