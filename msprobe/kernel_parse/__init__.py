@@ -1,0 +1,1 @@
+"""Files of kernel dumps: converted, shown, compared."""
