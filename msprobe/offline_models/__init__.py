@@ -1,0 +1,1 @@
+"""Model files run by onnxruntime: every node recorded, inputs read or drawn, the first wrong node named."""

@@ -1,0 +1,44 @@
+"""``msprobe offline_dump``: a dump of a model, what is told of it, and that ``compare`` reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from msprobe.cli.main import run
+from tests.offline_models.exported import save
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["t"], "/fc/MatMul"), helper.make_node("Relu", ["t"], ["y"])]
+    return save(tmp_path, nodes, {"w": np.eye(4, dtype=np.float32)})
+
+
+def test_records_and_compares(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.ones((3, 4), np.float32))
+    words = ["offline_dump", "--model_path", str(model), "--input_data", str(tmp_path / "x.npy"), "-o"]
+    assert run([*words, str(tmp_path / "a")]) == 0
+    assert run([*words, str(tmp_path / "b"), "--output_size", "12", "--onnx_fusion_switch", "True", "--rank", "0"]) == 0
+    text = capsys.readouterr().out
+    assert "Recorded: 2 nodes with x [3, 4]" in text
+    assert "With onnxruntime's optimisations: the same 1 outputs" in text
+    pair = ["compare", "-tp", str(tmp_path / "a"), "-gp", str(tmp_path / "b"), "-o", str(tmp_path / "out")]
+    assert run([*pair, "--fail-on", "incomplete"]) == 0
+    assert "Verdict: SAME" in capsys.readouterr().out
+
+
+def test_draws_inputs_and_keeps_them(model: Path, tmp_path: Path) -> None:
+    words = ["offline_dump", "--model_path", str(model), "--input_shape", "x:5,4", "--task", "statistics"]
+    assert run([*words, "-o", str(tmp_path / "a")]) == 0
+    assert np.load(tmp_path / "a/inputs/step0/x.npy").shape == (5, 4)
+    assert run([*words[:3], "--dym_shape_range", "x:2~3,4", "-o", str(tmp_path / "b")]) == 0
+    assert [np.load(tmp_path / f"b/inputs/step{step}/x.npy").shape for step in (0, 1)] == [(2, 4), (3, 4)]
+
+
+def test_a_folder_that_cannot_be_made(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["offline_dump", "--model_path", str(model), "-o", "/proc/none"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
