@@ -1,0 +1,1 @@
+"""The hooks by which a training of MindSpore is watched, in dynamic graphs."""

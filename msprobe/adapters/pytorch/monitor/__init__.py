@@ -1,0 +1,1 @@
+"""The hooks by which a training of PyTorch is watched."""

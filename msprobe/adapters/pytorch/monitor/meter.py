@@ -1,0 +1,145 @@
+"""Measures tensors for the monitor: the statistics of collection, and counts beside them.
+
+On a CPU a tensor is measured at once: floats by the compiled kernel, or without it by torch's reductions. On a device
+its numbers stay there until ``settle`` fetches those of the whole step at once (``float_statistics.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.monitor.float_statistics import FloatStatistics, WaitingScalars, host_floats
+from msprobe.adapters.pytorch.tensors.memory import address, readable, with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.statistics import round_statistic
+from msprobe.monitor.host_statistics import COUNTS, MEASURED, code_of, host_statistics, is_finite
+from msprobe.native.loader import load
+
+Node = dict[str, Any]
+Together = dict[tuple[torch.device, torch.dtype], tuple[list[torch.Tensor], list[Node]]]
+_FLOATS = {
+    dtype: code for dtype in (torch.float16, torch.bfloat16, torch.float32) if (code := code_of(str(dtype))) is not None
+}
+
+_UNSIGNED = {getattr(torch, name) for name in ("bool", "uint8", "uint16", "uint32", "uint64") if hasattr(torch, name)}
+"""Torch takes the magnitude of some of them only."""
+_OF_ELEMENTS = MEASURED | set(COUNTS)
+
+
+class TorchMeter:
+    """Implements ``TensorMeter``.
+
+    Args:
+        eps: magnitudes below it count as zero.
+        rounded: sums are rounded to float32, as the framework itself gives them.
+        native: use the compiled kernel where it exists.
+    """
+
+    def __init__(self, eps: float, rounded: bool = False, native: bool = True) -> None:
+        self._eps = eps
+        self._rounded = rounded
+        self._ops = TorchTensorOps(precision="high", native=native)
+        self._kernel = load() if native else None
+        self._scalars = WaitingScalars()
+        self._round = _in_float32 if rounded else _as_it_is
+        self._floats = FloatStatistics(self._scalars, eps, self._round)
+
+    def measure(self, tensor: Any, needs: frozenset[str]) -> Node:
+        """Return the node of a tensor or a number; some of its values follow with ``settle``."""
+        return self.measure_all([tensor], needs)[0]
+
+    def measure_all(self, tensors: Sequence[Any], needs: frozenset[str]) -> list[Node]:
+        """Return the nodes of tensors or numbers; on a device they are measured with few launches."""
+        together: Together = {}
+        with torch.no_grad():
+            nodes = [self._node(tensor, needs, together) for tensor in tensors]
+            for found, theirs in together.values():
+                self._floats.add(found, theirs, needs)
+        return nodes
+
+    def settle(self) -> None:
+        """Complete the nodes of the step."""
+        self._ops.settle()
+        self._scalars.settle()
+
+    def _node(self, value: Any, needs: frozenset[str], together: Together) -> Node:
+        """Return the node of one tensor, or put it into ``together`` where reductions will measure it."""
+        tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        wanted = not needs.isdisjoint(_OF_ELEMENTS)
+        if wanted and (plain := self._for_reductions(tensor)) is not None:
+            node = self._ops.describe(tensor, False)
+            found, theirs = together.setdefault((plain.device, plain.dtype), ([], []))
+            found.append(plain)
+            theirs.append(node)
+        else:
+            node = (self._on_host(tensor, needs) if wanted else None) or self._ops.describe(tensor, wanted)
+            for name in COUNTS:
+                if name in needs:
+                    self._count(tensor, node, name)
+        node["elements"] = tensor.numel()
+        if "id" in needs and tensor.dim() == 0:
+            self._scalars.add(tensor.clone(), node, "id")
+        return node
+
+    def _for_reductions(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Return the values of a float of a device, where it has some; None for another tensor."""
+        return self._values(tensor) if self._waits(tensor) else None
+
+    def _waits(self, tensor: torch.Tensor) -> bool:
+        """Return whether numbers of a tensor have to be fetched from a device."""
+        return not tensor.is_cpu
+
+    def _values(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Return the values of a float that has some, each once; None for another tensor."""
+        plain = with_memory(tensor) if tensor.dtype in _FLOATS else None
+        if plain is None or not plain.numel() or plain.dtype not in _FLOATS or without_repeats(plain)[1] > 1:
+            return None
+        return plain
+
+    def _on_host(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
+        """Return the node of a float in the memory of this process, its sums in double; None for another tensor."""
+        kernel, code, elements = self._kernel, _FLOATS.get(tensor.dtype), tensor.numel()
+        if code is None or not elements:
+            return None
+        if kernel is None:
+            plain = self._values(tensor)
+            if plain is None or not plain.is_cpu:
+                return None
+            measured = host_floats(plain, needs)
+            for name in measured.keys() & {"Norm", "Mean"}:
+                measured[name] = self._round(measured[name], tensor.dtype)
+            return {**self._ops.describe(tensor, False), **measured}
+        if self._rounded or not readable(tensor):
+            return None
+        numbers = host_statistics(kernel, (address(tensor), elements, code), needs)
+        return {"dtype": str(tensor.dtype), "shape": tuple(tensor.shape), **numbers}
+
+    def _count(self, tensor: torch.Tensor, node: Node, name: str) -> None:
+        """Count elements; a finite norm on the CPU says that there is neither a NaN nor an infinity."""
+        if not tensor.numel() or (name != "zeros" and tensor.is_cpu and is_finite(node)):
+            node[name] = 0
+        elif name == "zeros" and self._kernel is not None and tensor.dtype in _FLOATS and readable(tensor):
+            pointer, code = address(tensor), _FLOATS[tensor.dtype]
+            node[name] = self._kernel.small(pointer, tensor.numel(), code, self._eps)
+        elif name == "zeros":
+            small = tensor.float() if tensor.dtype.itemsize == 1 and tensor.is_floating_point() else tensor
+            unsigned = tensor.dtype in _UNSIGNED
+            self._scalars.add(((small == 0) if unsigned else (small.abs() < self._eps)).sum(), node, name)
+        elif not (tensor.is_floating_point() or tensor.is_complex()):
+            node[name] = 0
+        else:
+            self._scalars.add((torch.isnan(tensor) if name == "nans" else torch.isinf(tensor)).sum(), node, name)
+
+
+def _as_it_is(value: float, dtype: torch.dtype) -> float:
+    return value
+
+
+def _in_float32(value: float, dtype: torch.dtype) -> float:
+    found = find_dtype(str(dtype))
+    return value if found is None or not math.isfinite(value) else round_statistic(value, found, "high")

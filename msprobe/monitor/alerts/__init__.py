@@ -1,0 +1,1 @@
+"""Which values of a step deserve an alert."""

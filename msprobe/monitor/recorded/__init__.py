@@ -1,0 +1,1 @@
+"""What a monitor wrote, read again: its files, their rows, and the trend database of them."""

@@ -1,0 +1,1 @@
+"""The configurations of the monitor, each turned into one ``MonitorPlan``."""

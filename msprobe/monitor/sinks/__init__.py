@@ -1,0 +1,1 @@
+"""Where the rows of a monitored step go, one file per kind of file."""
