@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from msprobe.compare.inputs.locations import PathLike, local, opened
-from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, find_dumps, load_dump, read_json_object
 from msprobe.trend.database import TrendDatabase
@@ -254,11 +254,3 @@ def read_mapping(path: Path) -> dict[str, str]:
     if wrong:
         raise ReadError(f"{path}: key {wrong[0]!r}: both sides are texts, the left one not empty; correct --mapping")
     return content
-
-
-def refuse_monitor_format() -> MsprobeException:
-    """Return the error for ``--format monitor``."""
-    text = (
-        "--format monitor: folders that a training monitor wrote are not read yet; data2db reads dumps (--format dump)"
-    )
-    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)

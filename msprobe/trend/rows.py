@@ -3,8 +3,7 @@
 ``trend_rows`` makes a row from the statistics of a value of a call in a micro step.
 
 Rows are written for tensors of float16, bfloat16 and float32 that stand directly in the inputs, outputs, parameters or
-parameter gradients of a call, not for tensors inside of lists or keyword arguments. Statistics are clipped to ±1e9,
-infinity becomes ±(1e9 + 1), and NaN or an absent statistic is null: a viewer draws them on one scale.
+parameter gradients of a call, not for tensors inside of lists or keyword arguments.
 
 ``tags_of`` makes the tags of a target, by which a viewer filters: (name, category) pairs from the parts of its name.
 
@@ -19,7 +18,6 @@ function   a function's name without its index: ``Functional.linear``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,18 +30,16 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.trend.optimizer_steps import OptimizerSteps
+from msprobe.trend.targets import Tag
 
-LARGEST = 1e9
-INFINITE = LARGEST + 1
 _FORWARD, _BACKWARD, _RECOMPUTE, _GRADIENT = 1, 2, 3, 4
 _DTYPES_WITH_ROWS = {"float16", "bfloat16", "float32"}
 COLUMN_STATISTICS = sorted(STATISTIC_NAMES, key=lambda name: name != "Norm")
 """Statistics in the order of the columns of a trend database: the published format begins with the norm."""
 _SLOTS = {"input_args": "input", "input": "input", "output": "output"}
-Row = tuple[int, str, int, int, list[float | None]]
-"""metric_id, target_name, micro step, number of the call, and its statistics in the order of ``COLUMN_STATISTICS``."""
-Tag = tuple[str, str]
-"""Name and category."""
+Row = tuple[int, str, int, int, list[Any]]
+"""metric_id, target_name, micro step, number of the call, and its statistics as recorded, in the order of
+``COLUMN_STATISTICS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +146,8 @@ def _has_row(leaf: Any) -> bool:
     return dtype is not None and dtype.name in _DTYPES_WITH_ROWS
 
 
-def _statistics(leaf: Mapping[str, Any]) -> list[float | None]:
-    return [clip(leaf.get(name)) for name in COLUMN_STATISTICS]
-
-
-def clip(value: Any) -> float | None:
-    """Return a statistic as a viewer can draw it: between ±``LARGEST``, ±``INFINITE``, or None for no number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    except OverflowError:  # an integer too large for a float
-        number = math.inf if value > 0 else -math.inf
-    if math.isnan(number):
-        return None
-    if math.isinf(number):
-        return math.copysign(INFINITE, number)
-    return min(max(number, -LARGEST), LARGEST)
+def _statistics(leaf: Mapping[str, Any]) -> list[Any]:
+    return [leaf.get(name) for name in COLUMN_STATISTICS]
 
 
 def tags_of(target: str) -> list[Tag]:

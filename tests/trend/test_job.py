@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from msprobe.cli.main import run
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.jobs.executors.processes import ProcessExecutor
+from msprobe.trend.further_tables import INFINITE, LARGEST, drawn
 from msprobe.trend.job import DATABASE, Execution, write_trend
-from msprobe.trend.rows import INFINITE, LARGEST, clip
 from tests.rules.tree import ROOT
 from tests.trend.records import backward, forward, tensor, two_passes, write_dump
 
@@ -97,7 +97,7 @@ def test_only_float_tensors_that_stand_directly_in_a_call_are_followed(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("value", "drawn"),
+    ("value", "expected"),
     [
         pytest.param(math.inf, INFINITE, id="infinity"),
         pytest.param("-inf", -INFINITE, id="minus-infinity-as-text"),
@@ -108,13 +108,13 @@ def test_only_float_tensors_that_stand_directly_in_a_call_are_followed(tmp_path:
         pytest.param([1], None, id="no-number"),
     ],
 )
-def test_statistics_are_drawn_on_one_scale(value: Any, drawn: float | None) -> None:
-    assert clip(value) == drawn
+def test_statistics_are_drawn_on_one_scale(value: Any, expected: float | None) -> None:
+    assert drawn(value) == expected
 
 
 @given(st.floats(allow_nan=False))
 def test_a_drawn_number_keeps_its_sign_and_order(value: float) -> None:
-    found = clip(value)
+    found = drawn(value)
     assert found is not None and abs(found) <= INFINITE
     assert found == value or (abs(found) >= LARGEST and math.copysign(1.0, found) == math.copysign(1.0, value))
 
@@ -208,8 +208,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["data2db", "--db", str(tmp_path), "--data", str(root), "--process_num", "2", "--micro_step", "false"]
     assert run(words) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"Result: {tmp_path / DATABASE}"
-    assert run([*words, "--format", "monitor"]) == 2
-    assert "not read yet" in capsys.readouterr().err
+    assert run([*words, "--format", "monitor"]) == 3
+    assert "no files of a monitor" in capsys.readouterr().err
     assert run(["data2db", "--db", str(tmp_path), "--data", str(tmp_path / "nothing")]) == 2
     assert "no such file or folder" in capsys.readouterr().err
 

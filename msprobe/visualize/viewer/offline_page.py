@@ -17,6 +17,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -37,11 +38,38 @@ _LIBRARIES = {
     "dagre": "vendor/dagre.mjs",
 }
 _STYLES = ("vendor/uplot.css", "app/app.css")
-_START = 'import "msprobe/main.js";'
+_SHARED = ("app/html.js", "app/numbers.js", "app/theme.js", "app/visible.js")
 NODES_PER_PART = 200
 _GZIP_LEVEL = 6
 _MOST_GRAPHS = 10_000
 ReportLine = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """One of the pages: where its own modules lie, its style sheets, and the title of the served page."""
+
+    folder: str
+    styles: tuple[str, ...]
+    title: str
+
+    @property
+    def start(self) -> str:
+        """Return the script that starts the page."""
+        return f'import "{_module_name(f"{self.folder}/main.js")}";'
+
+    def modules(self) -> dict[str, str]:
+        """Return the modules that the page may load, by the names that they import each other with."""
+        own = (name for name in sorted(asset_names()) if name.startswith(f"{self.folder}/") or name in _SHARED)
+        return {**_LIBRARIES, **{_module_name(name): name for name in own if name.endswith(".js")}}
+
+
+GRAPHS = FrontEnd("app", _STYLES, "msprobe view")
+TRENDS = FrontEnd("trend", (*_STYLES, "trend/trend.css"), "msprobe view: trends")
+
+
+def _module_name(path: str) -> str:
+    return f"msprobe/{path.removeprefix('app/')}"
 
 
 def write_page(paths: list[Path], target: Path, progress: ReportLine = lambda line: None) -> int:
@@ -92,7 +120,12 @@ def _groups(nodes: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _part(name: str, content: Any) -> bytes:
-    packed = gzip.compress(encode(content), _GZIP_LEVEL, mtime=0)
+    return page_part(name, encode(content))
+
+
+def page_part(name: str, content: bytes) -> bytes:
+    """Return a part of the data of an offline page: compressed, under a name of letters, digits and dashes."""
+    packed = gzip.compress(content, _GZIP_LEVEL, mtime=0)
     return b'<script type="text/plain" id="%s">%s</script>\n' % (name.encode(), base64.b64encode(packed))
 
 
@@ -111,43 +144,42 @@ def asset(name: str) -> bytes:
 @cache
 def asset_names() -> frozenset[str]:
     """Return the paths of all scripts and style sheets: the pinned libraries and the modules of ``app``."""
-    app = (entry.name for entry in files(__package__).joinpath("assets/app").iterdir())
-    return frozenset({*_LIBRARIES.values(), *_STYLES, *(f"app/{name}" for name in app if name.endswith(".js"))})
+    own = [
+        f"{front.folder}/{entry.name}"
+        for front in (GRAPHS, TRENDS)
+        for entry in files(__package__).joinpath(f"assets/{front.folder}").iterdir()
+    ]
+    return frozenset({*_LIBRARIES.values(), *TRENDS.styles, *(name for name in own if name.endswith(".js"))})
 
 
-def served_page() -> tuple[str, str]:
+def served_page(front: FrontEnd = GRAPHS) -> tuple[str, str]:
     """Return the document that loads its parts from the server, and its content policy."""
-    styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in _STYLES)
-    imports = _import_map({name: f"./{path}" for name, path in _modules().items()})
-    allowed = " ".join(_digest(text) for text in (imports, _START))
+    styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in front.styles)
+    imports = _import_map({name: f"./{path}" for name, path in front.modules().items()})
+    allowed = " ".join(_digest(text) for text in (imports, front.start))
     policy = f"default-src 'none'; script-src 'self' {allowed}; style-src 'self'; connect-src 'self'; img-src data:"
-    return _document("msprobe view", styles, imports), f"{policy}; base-uri 'none'; form-action 'none'"
+    return _document(front, front.title, styles, imports), f"{policy}; base-uri 'none'; form-action 'none'"
 
 
-def offline_page(title: str) -> tuple[bytes, bytes]:
+def offline_page(title: str, front: FrontEnd = GRAPHS) -> tuple[bytes, bytes]:
     """Return what comes before and after the data in a page that needs no other file."""
-    styles = "".join(f"<style>{asset(name).decode()}</style>" for name in _STYLES)
-    imports = _import_map({name: _data_address(path) for name, path in _modules().items()})
-    allowed = " ".join(_digest(text) for text in (imports, _START))
+    styles = "".join(f"<style>{asset(name).decode()}</style>" for name in front.styles)
+    imports = _import_map({name: _data_address(path) for name, path in front.modules().items()})
+    allowed = " ".join(_digest(text) for text in (imports, front.start))
     policy = f"default-src 'none'; script-src {allowed} data:; style-src 'unsafe-inline'; img-src data:"
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    before, after = _document(title, meta + styles, imports, "<!--data-->").split("<!--data-->")
+    before, after = _document(front, title, meta + styles, imports, "<!--data-->").split("<!--data-->")
     return before.encode("utf-8", "backslashreplace"), after.encode()
 
 
-def _document(title: str, head: str, imports: str, data: str = "") -> str:
+def _document(front: FrontEnd, title: str, head: str, imports: str, data: str = "") -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width">{head}'
         f'<script type="importmap">{imports}</script></head><body><div id="app">'
         f'<p class="note">Loading; this page needs a browser with JavaScript modules.</p></div>{data}'
-        f'<script type="module">{_START}</script></body></html>'
+        f'<script type="module">{front.start}</script></body></html>'
     )
-
-
-def _modules() -> dict[str, str]:
-    own = {f"msprobe/{name.removeprefix('app/')}": name for name in sorted(asset_names()) if name.startswith("app/")}
-    return {**_LIBRARIES, **{name: path for name, path in own.items() if path.endswith(".js")}}
 
 
 def _import_map(imports: dict[str, str]) -> str:
