@@ -1,0 +1,165 @@
+"""Where values of a step come from and whether they reach a backward pass: a call gets what another one returned.
+
+Values are known again by statistics that no view changes. So a call after ``reshape`` or ``transpose``, which are not
+always recorded, still gets what the call before them returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from msprobe.check.facts.step_facts import Tensor
+from msprobe.compare.records.entries import OF_PARAMETERS
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import is_tensor
+
+if TYPE_CHECKING:
+    from msprobe.check.facts.read_step import Call
+
+
+WEIGHTED = frozenset({
+    *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "embedding"),
+})
+"""Functions whose second argument is a weight."""
+_FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
+
+
+def count_of(raw: Mapping[str, Any]) -> int:
+    """Return the number of elements of a recorded tensor."""
+    shape = raw.get("shape")
+    return _product(tuple(shape)) if type(shape) is list else 1
+
+
+@lru_cache(maxsize=4096)
+def _product(shape: tuple[Any, ...]) -> int:
+    return math.prod(length if isinstance(length, int) else 0 for length in shape)
+
+
+def mark(raw: Mapping[str, Any]) -> int:
+    """Return a number by which the same values are known again, whatever their shape."""
+    return hash((raw.get("Max"), raw.get("Min"), raw.get("Norm"), count_of(raw)))
+
+
+def mark_of(tensor: Tensor) -> int:
+    """Return the mark of a tensor that was read."""
+    return hash((tensor.largest, tensor.smallest, tensor.norm, tensor.size))
+
+
+def readers(calls: Sequence[Call], wanted: Collection[int]) -> Iterator[tuple[int, bool]]:
+    """Yield the mark of each wanted tensor that a function gets, and whether its result reaches a backward pass."""
+    for call, given, reaches in _reaching(calls):
+        if not call.is_module:
+            yield from ((one, reaches) for one in given if one in wanted)
+
+
+def differentiated(calls: Sequence[Call]) -> set[int]:
+    """Return the marks of the tensors that go into a backward pass, or into a call whose result does."""
+    return {one for _, given, reaches in _reaching(calls) if reaches for one in given}
+
+
+def numbers_of_parameters(calls: Sequence[Call], wanted: Collection[float]) -> Iterator[float]:
+    """Yield which of the wanted values a function gets as a plain number on the way to a backward pass.
+
+    Numbers of few digits do not count, as programs write such numbers themselves.
+    """
+    odd = {value for value in wanted if value * 64 % 1 and float(f"{value:.6g}") != value}
+    if not odd:
+        return
+    for call, _, reaches in _reaching(calls):
+        if reaches and not call.is_module:
+            arguments = [*_listed(call.body.get("input_args")), *_named(call.body.get("input_kwargs"))]
+            values = (one.get("value") for one in arguments)
+            yield from (value for value in values if isinstance(value, float) and value in odd)
+
+
+def _listed(nodes: Any) -> list[Mapping[str, Any]]:
+    return [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+
+
+def _named(nodes: Any) -> list[Mapping[str, Any]]:
+    return _listed(list(nodes.values())) if isinstance(nodes, dict) else []
+
+
+def cut_off(calls: Sequence[Call], known: Collection[int]) -> set[int]:
+    """Return the marks of results that need no gradient although they are made of tensors that need one, such as the
+    known ones, which are parameters."""
+    found: set[int] = set()
+    flags: set[tuple[Any, ...]] = set()
+    for call in calls:
+        if call.phase != _FORWARD or call.is_module or call.parent in OF_PARAMETERS:
+            continue
+        if any(_is_cut(leaf.raw, found, flags, known) for leaf in call.given):
+            cut = [leaf.raw for leaf in call.returned if leaf.raw.get("requires_grad") is not True]
+            found.update(map(mark, cut))
+            flags.update(_as_flags(raw) for raw in cut if "float" not in str(raw.get("dtype")))
+    return found
+
+
+def _is_cut(raw: Mapping[str, Any], found: set[int], flags: set[tuple[Any, ...]], known: Collection[int]) -> bool:
+    one = mark(raw)
+    return raw.get("requires_grad") is True or one in found or one in known or _as_flags(raw) in flags
+
+
+def _as_flags(raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return by what whole numbers and flags are known again after a cast to float, which is not always recorded."""
+    return raw.get("Max"), raw.get("Min"), count_of(raw)
+
+
+def unknown_weights(calls: Sequence[Call], known: Collection[int]) -> list[Call]:
+    """Return the calls of functions that read a weight with a gradient that is none of the known tensors and that no
+    recorded call has made."""
+    backward = {(call.stem, call.number) for call in calls if call.phase == _BACKWARD}
+    wanted = {
+        call.place: weight
+        for call in calls
+        if call.function in WEIGHTED and not call.is_module and (weight := _trained_weight(call)) is not None
+        if weight not in known and (call.stem, call.number) in backward and call.phase == _FORWARD
+    }
+    if not wanted:
+        return []
+    made: set[int] = set()
+    found = []
+    for call in calls:
+        if call.phase == _FORWARD and call.parent not in OF_PARAMETERS:
+            if call.place in wanted and wanted[call.place] not in made:
+                found.append(call)
+            made.update(call.returned_marks)
+    return found
+
+
+def _trained_weight(call: Call) -> int | None:
+    weight = call.argument(1, "weight")
+    return mark(weight) if is_tensor(weight) and weight.get("requires_grad") is True else None
+
+
+def reaching_modules(calls: Sequence[Call], wanted: Sequence[Call]) -> list[Call]:
+    """Return which of the wanted calls run inside of a module, or make something that a module gets."""
+    if not wanted:
+        return []
+    places = {call.place for call in wanted}
+    carried: dict[int, set[int]] = {}
+    inside: set[int] = set()
+    for call in calls:
+        if call.phase != _FORWARD or call.parent in OF_PARAMETERS:
+            continue
+        sources = set().union(*(carried.get(one, ()) for one in call.given_marks), {call.place} & places)
+        if sources:
+            carried.update((one, sources) for one in call.returned_marks)
+            inside |= sources if call.is_module or call.module else set()
+    return [call for call in wanted if call.place in inside]
+
+
+def _reaching(calls: Sequence[Call]) -> Iterator[tuple[Call, Sequence[int], bool]]:
+    """Yield forward calls from the last to the first, the marks of what they get, and whether results reach a backward
+    pass."""
+    forward = [call for call in calls if call.phase == _FORWARD and call.parent not in OF_PARAMETERS]
+    backward = {(call.stem, call.number) for call in calls if call.phase == _BACKWARD}
+    alive: set[int] = set()
+    for call in reversed(forward):
+        reaches = (call.stem, call.number) in backward or not alive.isdisjoint(call.returned_marks)
+        if reaches:
+            alive.update(call.given_marks)
+        yield call, call.given_marks, reaches

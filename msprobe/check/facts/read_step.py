@@ -1,0 +1,425 @@
+"""Read the facts of one step of one rank from its dump, in one walk over the records.
+
+``read_step`` also runs the rules that judge one step by itself, because they see whole records (``StepView``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+from msprobe.check.facts.dataflow import (
+    count_of,
+    mark,
+    mark_of,
+    numbers_of_parameters,
+    reaching_modules,
+    readers,
+    unknown_weights,
+)
+from msprobe.check.facts.read_header import (
+    aliases,
+    end_of,
+    group_ranks,
+    header_parameters,
+    plain_name,
+    shared_names,
+    training_calls,
+    updates_of,
+)
+from msprobe.check.facts.step_facts import (
+    BatchTensor,
+    Collective,
+    FunctionCall,
+    ModuleCall,
+    OutsideWeight,
+    Parameter,
+    Seen,
+    StepFacts,
+    Tensor,
+)
+from msprobe.check.facts.tensors import tensor_of
+from msprobe.check.findings import Finding
+from msprobe.compare.records.call_modes import is_in_evaluation
+from msprobe.compare.records.entries import CLIPPING, OF_PARAMETERS, parent_of, path_of
+from msprobe.core.host import paused_gc
+from msprobe.core.naming import NameSyntaxError, split_entry
+from msprobe.core.naming.names import is_communication, is_module_name
+from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, SHARD, Leaf, is_tensor, leaves
+
+CAST_DOWN = frozenset({
+    *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *("scaled_dot_product_attention", "chain_matmul", "multi_dot", "prelu", "lstm_cell", "gru_cell"),
+})
+"""Functions that ``torch.autocast`` runs in the lower precision
+(https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)."""
+_MAX_BATCH = 64
+
+
+class Call(NamedTuple):
+    """One record with its leaves; those of a forward call with the marks by which they are known again."""
+
+    name: str
+    place: int
+    stem: str
+    phase: str
+    number: int
+    is_module: bool
+    function: str
+    module: str
+    parent: str
+    body: Mapping[str, Any]
+    given: list[Leaf]
+    returned: list[Leaf]
+    parameters: list[Leaf]
+    given_marks: Sequence[int] = ()
+    returned_marks: Sequence[int] = ()
+
+    @property
+    def path(self) -> str:
+        """Return the path of the module, or of the module around a function."""
+        return path_of(self.stem) if self.is_module else self.module
+
+    def argument(self, position: int, name: str) -> Any:
+        """Return an argument by position or name: a number, a text or a node; None where it is not given."""
+        positional, keywords = self.body.get("input_args"), self.body.get("input_kwargs")
+        node: Any = None
+        if isinstance(keywords, dict) and name in keywords:
+            node = keywords[name]
+        elif isinstance(positional, list) and position < len(positional):
+            node = positional[position]
+        if isinstance(node, dict) and "value" in node and not is_tensor(node):
+            return node["value"]
+        return node
+
+    def tensor(self, position: int, name: str) -> Tensor | None:
+        """Return an argument that is a tensor."""
+        node = self.argument(position, name)
+        return tensor_of(node) if is_tensor(node) else None
+
+    @property
+    def result(self) -> Tensor | None:
+        """Return the first tensor that the call returns."""
+        return next((tensor_of(leaf.raw) for leaf in self.returned), None)
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step of one rank as the rules of single steps see it: the dump, its calls, and the facts."""
+
+    dump: Dump
+    calls: list[Call]
+    facts: StepFacts
+    evaluation: Callable[[str], bool]
+    non_finite: bool = False
+
+    def finding(self, rule: str, call: Call, reason: str, **more: Any) -> Finding:
+        """Return a finding about a call of this step."""
+        given = {"step": self.facts.step, "rank": self.facts.rank, "call": call.name, "place": call.place}
+        return Finding(rule, reason, **{**given, "module": call.path or None, **more})
+
+
+StepRule = Callable[[StepView], Iterable[Finding]]
+Observe = Callable[[StepView], list[Seen]]
+"""Returns the examples of relations in a step."""
+
+
+def read_step(place: Place, rank: int, rules: Sequence[StepRule] = (), observe: Observe | None = None) -> StepFacts:
+    """Return the facts of one document, with what the rules find in it, and the examples of relations.
+
+    Raises:
+        ReadError: the document is damaged.
+    """
+    with paused_gc():
+        dump = load_dump(place)
+        view = _Reader(dump, rank).view()
+        found = [finding for rule in rules for finding in rule(view)]
+        seen = observe(view) if observe is not None else []
+    return replace(view.facts, local=found, seen=seen)
+
+
+class _Reader:
+    """Walks the records of a dump once."""
+
+    def __init__(self, dump: Dump, rank: int) -> None:
+        self._dump = dump
+        self._rank = rank
+        self._known = header_parameters(dump)
+        self._aliases = aliases(shared_names(dump), self._known)
+        self._parameters: dict[str, Parameter] = dict(self._known)
+        self._gradients: dict[str, list[Tensor]] = {}
+        self._modules: list[ModuleCall] = []
+        self._functions: list[FunctionCall] = []
+        self._collectives: list[Collective] = []
+        self._batch: list[BatchTensor] = []
+        self._made: set[int] = set()
+        self._calls: list[Call] = []
+        self._paths: dict[str, str] = {}
+        self._evaluated: dict[str, bool] = {}
+        self._losses: list[tuple[str, int, Tensor, bool]] = []
+        self._outside: list[OutsideWeight] = []
+        self._non_finite = False
+        self._backward = False
+        self._groups = group_ranks(dump)
+
+    def view(self) -> StepView:
+        for place, (name, body) in enumerate(self._dump.data.items()):
+            if isinstance(body, dict):
+                self._read(place, name, body)
+        dump = self._dump
+        training = training_calls(dump)
+        self._follow_parameters()
+        facts = StepFacts(
+            step=dump.place.step or 0,
+            rank=self._rank,
+            document=str(dump.place.document),
+            level=dump.level or "",
+            framework=dump.framework or "",
+            ended=end_of(dump),
+            entries=len(dump.data),
+            has_training_records="training_calls" in dump.header or "model_parameters" in dump.header,
+            has_backward=self._backward or any(call.kind == "backward" for call in training),
+            parameters=self._parameters,
+            gradients=self._gradients,
+            updates=updates_of(dump),
+            training=training,
+            modules=self._modules,
+            functions=self._functions,
+            collectives=self._collectives,
+            batch=self._batch,
+            shared=shared_names(dump),
+            outside=self._outside,
+            losses=self._losses,
+        )
+        return StepView(dump, self._calls, facts, self._in_evaluation, self._non_finite)
+
+    def _follow_parameters(self) -> None:
+        """Note which parameters a function reads, and whether what it makes of them reaches a backward pass."""
+        names: dict[int, list[str]] = {}
+        for name, parameter in self._parameters.items():
+            value = parameter.used or parameter.left
+            if value is not None:
+                names.setdefault(mark_of(value), []).append(name)
+        for value_mark, alive in readers(self._calls, names.keys()):
+            for name in names[value_mark]:
+                parameter = self._parameters[name]
+                self._parameters[name] = parameter._replace(read=True, live=parameter.live or alive)
+        lonely = {
+            value.largest: name
+            for name, parameter in self._parameters.items()
+            if (value := parameter.used or parameter.left) is not None and value.size == 1 and not parameter.read
+        }
+        for number in numbers_of_parameters(self._calls, lonely.keys()):
+            name = lonely[number]
+            self._parameters[name] = self._parameters[name]._replace(read=True, live=True)
+        outside = unknown_weights(self._calls, names.keys())
+        self._follow_uncalled(outside)
+        for call in reaching_modules(self._calls, outside):
+            weight = call.tensor(1, "weight")
+            assert weight is not None
+            self._outside.append(OutsideWeight(call.name, call.place, call.module, call.function, weight))
+
+    def _follow_uncalled(self, outside: Collection[Call]) -> None:
+        """Note as which value a function reads a parameter whose module is never called, as a head that has the weight
+        of an embedding does, where only one of that shape can be meant."""
+        read = {mark_of(weight): weight for call in outside if (weight := call.tensor(1, "weight")) is not None}
+        for weight in read.values():
+            alike = [name for name, one in self._parameters.items() if _is_uncalled(one, weight.shape)]
+            if len(alike) == 1 and [one.shape for one in read.values()].count(weight.shape) == 1:
+                self._parameters[alike[0]] = self._parameters[alike[0]]._replace(used=weight, read=True, live=True)
+
+    def _name(self, path: str, key: str) -> str:
+        name = plain_name(path, key, self._known)
+        return self._aliases.get(name, name)
+
+    def _read(self, place: int, name: str, body: dict[str, Any]) -> None:
+        try:
+            stem, phase, number = _split(name)
+        except NameSyntaxError:
+            return
+        items = leaves(name, body)
+        if phase == "parameters_grad":
+            self._read_gradients(stem, items)
+            return
+        parent = parent_of(self._dump.construct, name) or ""
+        given: list[Leaf] = []
+        returned: list[Leaf] = []
+        parameters: list[Leaf] = []
+        for leaf in items:
+            if is_tensor(leaf.raw):
+                (given if leaf.slot == INPUT else returned if leaf.slot == OUTPUT else parameters).append(leaf)
+                if not self._non_finite:
+                    self._non_finite = _is_non_finite(leaf.raw)
+        forward = phase != "backward"
+        call = Call(
+            name, place, stem, phase, number or 0, is_module_name(name), stem.rpartition(".")[2], self._path(parent),
+            parent, body, given, returned, [leaf for leaf in parameters if leaf.slot == PARAMETER],
+            [mark(leaf.raw) for leaf in given] if forward else (),
+            [mark(leaf.raw) for leaf in returned] if forward else (),
+        )  # fmt: skip
+        self._calls.append(call)
+        if phase == "backward":
+            self._backward = True
+            return
+        self._read_forward(call)
+
+    def _read_forward(self, call: Call) -> None:
+        if call.is_module:
+            self._read_module(call)
+        elif is_communication(call.name):
+            self._collectives.append(self._collective(call))
+        elif call.function in CAST_DOWN and call.parent not in OF_PARAMETERS:
+            self._read_function(call)
+        if call.parent not in OF_PARAMETERS and not self._backward:
+            self._read_batch(call)
+        self._made.update(call.returned_marks)
+
+    def _path(self, parent: str) -> str:
+        path = self._paths.get(parent)
+        if path is None:
+            path = path_of(split_entry(parent)[0]) if is_module_name(parent) else ""
+            self._paths[parent] = path
+        return path
+
+    def _in_evaluation(self, name: str) -> bool:
+        found = self._evaluated.get(name)
+        if found is None:
+            found = self._evaluated[name] = is_in_evaluation(name, self._dump.data, self._dump.construct)
+        return found
+
+    def _read_gradients(self, stem: str, items: Iterable[Leaf]) -> None:
+        for leaf in items:
+            if leaf.slot == PARAMETER_GRAD and is_tensor(leaf.raw):
+                self._non_finite = self._non_finite or _is_non_finite(leaf.raw)
+                name = self._name(path_of(stem), leaf.suffix.lstrip("."))
+                self._gradients.setdefault(name, []).append(tensor_of(leaf.raw))
+
+    def _read_module(self, call: Call) -> None:
+        path, body = path_of(call.stem), call.body
+        trained = body.get("autograd") in (None, "grad")
+        needs = []
+        for leaf in call.parameters:
+            key = leaf.suffix.partition(".parameters.")[2]
+            name = self._name(path, key)
+            requires = leaf.raw.get("requires_grad") is True
+            needs.append(requires)
+            known = self._parameters.get(name)
+            used = known.used if known is not None and known.used is not None else tensor_of(leaf.raw)
+            self._parameters[name] = Parameter(
+                requires_grad=known.requires_grad if known is not None and name in self._known else requires,
+                module=path,
+                kind=call.function,
+                used=used,
+                left=known.left if known is not None else None,
+                sharded=SHARD in leaf.raw or "placements" in leaf.raw or (known is not None and known.sharded),
+                called=True,
+                keeps_gradient=known is not None and known.keeps_gradient,
+            )
+        training, autograd = body.get("training"), body.get("autograd")
+        self._modules.append(
+            ModuleCall(
+                name=call.name,
+                place=call.place,
+                path=path,
+                kind=call.function,
+                training=training if isinstance(training, bool) else None,
+                autograd=autograd if isinstance(autograd, str) else None,
+                autocast=body.get("autocast"),
+                recompute=body.get("is_recompute") is True,
+                given=next((tensor_of(leaf.raw) for leaf in call.given), None),
+                returned=call.result,
+                frozen=bool(needs) and not any(needs) and trained,
+                parent=call.module,
+            )
+        )
+
+    def _read_function(self, call: Call) -> None:
+        given = [leaf.raw for leaf in call.given if "float" in str(leaf.raw.get("dtype"))]
+        result = call.result
+        if given and result is not None and result.is_float:
+            self._functions.append(
+                FunctionCall(
+                    name=call.name,
+                    place=call.place,
+                    function=call.function,
+                    module=call.module,
+                    autocast=call.body.get("autocast"),
+                    autograd=call.body.get("autograd"),
+                    given=tensor_of(given[0]).dtype,
+                    returned=result.dtype,
+                    evaluation=self._in_evaluation(call.name),
+                    backward=self._backward,
+                )
+            )
+
+    def _read_batch(self, call: Call) -> None:
+        if len(self._batch) >= _MAX_BATCH:
+            return
+        for leaf, own in zip(call.given, call.given_marks, strict=True):
+            raw = leaf.raw
+            if raw.get("requires_grad") is True or own in self._made or count_of(raw) < 2:
+                continue
+            self._made.add(own)
+            self._batch.append(BatchTensor(f"{call.name}{leaf.suffix}", call.path, tensor_of(raw), call.place))
+
+    def _collective(self, call: Call) -> Collective:
+        group_id = call.body.get("group_id")
+        group = self._groups.get(group_id) if isinstance(group_id, str) else None
+        operation = call.argument(1, "op")
+        return Collective(
+            name=call.name,
+            place=call.place,
+            function=call.function,
+            group=group,
+            operation=operation if isinstance(operation, str) else "",
+            peer=next(_peers(call), None),
+            given=tuple(tensor_of(leaf.raw) for leaf in call.given),
+            returned=tuple(tensor_of(leaf.raw) for leaf in call.returned),
+            sizes_in=_sizes(call, 3, "input_split_sizes"),
+            sizes_out=_sizes(call, 2, "output_split_sizes"),
+            module=call.module,
+            in_forward=not self._backward and call.parent not in OF_PARAMETERS and call.parent != CLIPPING,
+        )
+
+
+def _is_uncalled(one: Parameter, shape: tuple[int, ...]) -> bool:
+    known = one.left is not None and one.left.shape == shape
+    return known and one.requires_grad and not one.called and not one.read and not one.sharded
+
+
+_split = lru_cache(maxsize=1 << 15)(split_entry)
+"""The steps and ranks of a run have the same names."""
+
+
+def _peers(call: Call) -> Iterator[int]:
+    for name in ("src", "dst", "group_src", "group_dst"):
+        value = call.argument(99, name)
+        if isinstance(value, int):
+            yield value
+    value = call.argument(1, "src")
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
+
+
+def _sizes(call: Call, position: int, name: str) -> tuple[int, ...] | None:
+    if call.function != "all_to_all_single":
+        return None
+    node = call.argument(position, name)
+    if not isinstance(node, list):
+        return None
+    numbers = [part.get("value") if isinstance(part, dict) else part for part in node]
+    sizes = tuple(number for number in numbers if isinstance(number, int))
+    return sizes if sizes and len(sizes) == len(numbers) else None
+
+
+def _is_non_finite(raw: Mapping[str, Any]) -> bool:
+    """Return whether the largest or smallest element is no finite number, also where an old dump has it as a text."""
+    largest, smallest = raw.get("Max"), raw.get("Min")
+    if type(largest) is type(smallest) is float:
+        return not (isfinite(largest) and isfinite(smallest))
+    return any(type(value) is str or (type(value) is float and not isfinite(value)) for value in (largest, smallest))

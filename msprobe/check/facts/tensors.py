@@ -1,0 +1,41 @@
+"""Tensors of a dump as values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, cast
+
+from msprobe.check.facts.step_facts import Tensor
+from msprobe.compare.records.leaves import as_float
+from msprobe.core.tensors.projection import KEY
+
+
+def number_of(value: Any, missing: float = math.nan) -> float:
+    """Return a recorded statistic as a number."""
+    kind = type(value)
+    if kind is float or kind is int:
+        return float(value)
+    return missing if value is None else as_float(value)
+
+
+def tensor_of(raw: Mapping[str, Any]) -> Tensor:
+    """Return the tensor that a node describes. It is called for every value of a dump, and so takes short ways."""
+    shape = raw["shape"]
+    if type(shape) is not list:
+        shape = ()
+    largest, smallest, mean, norm, order = map(raw.get, _STATISTICS)
+    if not type(largest) is type(smallest) is type(mean) is type(norm) is type(order) is float:
+        largest, smallest, mean, norm, order = map(number_of, (largest, smallest, mean, norm, order))
+    return _tensor((_dtype(raw["dtype"]), tuple(shape), largest, smallest, mean, norm, order))
+
+
+_STATISTICS = ("Max", "Min", "Mean", "Norm", KEY)
+_tensor = cast(Callable[[tuple[Any, ...]], Tensor], partial(tuple.__new__, Tensor))
+"""Half the time of Tensor(...)."""
+
+
+@lru_cache(maxsize=256)
+def _dtype(text: Any) -> str:
+    return str(text).removeprefix("torch.")

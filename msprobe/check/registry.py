@@ -1,0 +1,40 @@
+"""Every rule of ``msprobe check``, in the order of the catalogue.
+
+A family of rules is one file below ``rules`` with a tuple ``RULES``. Relations that were learned from a good run are
+one more source of findings beside these: they take the same ``RunFacts`` (``judge`` in ``msprobe.check.job``).
+"""
+
+from __future__ import annotations
+
+from msprobe.check.rule import Rule
+from msprobe.check.rules import (
+    attention,
+    beginnings,
+    communication,
+    losses,
+    monitored,
+    number_formats,
+    outside_weights,
+    parameters,
+    replicas,
+    schedule,
+    training_modes,
+    values,
+)
+
+RULES: tuple[Rule, ...] = (
+    *parameters.RULES,
+    *outside_weights.RULES,
+    *replicas.RULES,
+    *communication.RULES,
+    *schedule.RULES,
+    *training_modes.RULES,
+    *losses.RULES,
+    *number_formats.RULES,
+    *values.RULES,
+    *attention.RULES,
+    *beginnings.RULES,
+    *monitored.RULES,
+)
+STEP_RULES = tuple(rule.of_step for rule in RULES if rule.of_step is not None)
+RULE_NAMES = tuple(rule.name for rule in RULES)

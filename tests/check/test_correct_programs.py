@@ -1,0 +1,37 @@
+"""Nothing is found in correct trainings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.recorded import judged
+from tests.matrices import matrix_params
+
+pytest.importorskip("torch")
+
+from tests.check.correct_programs import PROGRAMS, TRANSFORMERS, transformer, transformer_in_autocast
+
+SAMPLE = {
+    *("convolutions_with_validation", "low_rank_adapters", "adversaries", "accumulated", "cleared_by_hand"),
+    *("scaled", "teacher", "value_learning", "t5", "narrow_gates"),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", matrix_params("check", PROGRAMS, SAMPLE))
+def test_nothing_is_found_in_a_correct_training(tmp_path: Path, name: str) -> None:
+    document = judged(tmp_path / "dump", PROGRAMS[name])
+    assert document.findings == []
+    assert sum(state.judged for state in document.rules) > 20
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", matrix_params("check", TRANSFORMERS, SAMPLE))
+def test_nothing_is_found_in_models_of_transformers(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("transformers")
+    assert judged(tmp_path / "float32", transformer, name).findings == []
+    assert judged(tmp_path / "autocast", transformer_in_autocast, name).findings == []

@@ -1,0 +1,33 @@
+"""Each planted fault is found by its rule and at its place, and nothing is found in the same program without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.recorded import judged
+from tests.matrices import matrix_params
+
+pytest.importorskip("torch")
+
+from tests.check.planted_programs import PLANTED
+
+SAMPLE = {
+    *("cut_path", "head_alone", "replaced_head", "never_cleared", "other_schedule", "dropout_in_evaluation"),
+    *("thawed_by_train", "too_many_tokens", "one_layer_uncast", "sees_next", "begun_again", "untied", "exploding"),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", matrix_params("check", PLANTED, SAMPLE))
+def test_a_planted_fault_is_found_at_its_place(tmp_path: Path, name: str) -> None:
+    program, rule, place = PLANTED[name]
+    found = judged(tmp_path / "wrong", program, True)
+    assert rule in [one.rule for one in found.findings]
+    first = next(one for one in found.findings if one.rule == rule)
+    assert place in f"{first.module} {first.parameter} {first.call}"
+    assert first.step is not None
+    assert first.stack, "there is a line to look at"
+    assert judged(tmp_path / "right", program, False).findings == []
