@@ -18,7 +18,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -27,17 +27,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_compiled
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
+from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.patching import Patches
-from msprobe.core.errors import MsprobeException
+from msprobe.core.dump.bounds.step_costs import StepCosts
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.log import first_time, logger
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _MOST_NAMES = 8
 _COMPILED_HINT = (
-    " (what is called inside a compiled function is not found: compile the model itself, torch.compile(model), or make "
-    "a PrecisionDebugger in the script)"
+    " (compiled code ran, and names no model where msprobe looks: compile the model itself, torch.compile(model), or "
+    "make a PrecisionDebugger in the script)"
 )
 
 _graph_task = torch._C._current_graph_task_id
@@ -49,10 +52,39 @@ def attach(request: str) -> None:
     """Collect from this process.
 
     Args:
-        request: JSON with ``config`` (a path) and ``model`` (a class name or null).
+        request: JSON with ``config`` or ``monitor`` (paths) or both, ``model`` (a class name or null), for a dry run
+            ``measure``: the folder for what the steps cost.
     """
     options = json.loads(request)
-    Attachment(options["config"], options.get("model")).install()
+    config, measure = options.get("config"), options.get("measure")
+    if config:
+        make = functools.partial(_own_debugger, config)
+        dry = None if measure is None else functools.partial(_dry_run, config, measure)
+        Attachment(config, options.get("model"), dry or make).install()
+
+
+def _own_debugger(config: str) -> Any:
+    """Return a new debugger. Raises MsprobeException where the script has made one, or as ``PrecisionDebugger``."""
+    from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+
+    if PrecisionDebugger._instance is not None:
+        raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
+    return PrecisionDebugger(config)
+
+
+def _dry_run(config: str, folder: str) -> StepCosts:
+    """Return what measures the steps of the program and ends it."""
+    costs = StepCosts(functools.partial(_own_debugger, config), Path(folder), _synchronize, TorchRuntime().rank)
+    debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
+    if debugger is not None and debugger.PrecisionDebugger._instance is not None:
+        costs.finish(fault="the script makes a PrecisionDebugger of its own; take it out to measure another one")
+    return costs
+
+
+def _synchronize() -> None:
+    accelerator = getattr(torch, "accelerator", torch.cuda)  # since torch 2.6
+    if accelerator.is_available():
+        accelerator.synchronize()
 
 
 class Use(IntEnum):
@@ -117,8 +149,9 @@ class TrainingCalls:
 class Attachment:
     """Finds the model, then starts and ends steps. No error in here reaches the program."""
 
-    def __init__(self, config: str, model: str | None) -> None:
+    def __init__(self, config: str, model: str | None, make_debugger: Callable[[], Any]) -> None:
         self._config = config
+        self._make_debugger = make_debugger
         self._name = model
         self._process = os.getpid()
         self._model: nn.Module | None = None
@@ -129,19 +162,26 @@ class Attachment:
         self._paused = False  # an evaluation has begun before the step has ended
         self._calls = TrainingCalls()
         self._depth = 0
+        self._in_compiled = 0
+        self._stepped_in_compiled = False
         self._optimizers = 0
         self._called_classes: dict[str, None] = {}
         self._watch: RecordWatch | None = None
 
     def install(self) -> None:
         """Replace the calls of modules and of optimizers, until the process ends."""
-        self._watch = first_watch(self._config)
+        self._watch = self.first_watch()
         optimizer = torch.optim.Optimizer
         patches = Patches()
         patches.plan(nn.Module, "__call__", self._observed_call(nn.Module.__call__))
+        patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
         patches.plan(optimizer, "profile_hook_step", staticmethod(self._hook_with_end(optimizer.profile_hook_step)))
         patches.apply()
         atexit.register(self._conclude)
+
+    def first_watch(self) -> RecordWatch | None:
+        """Return what tells at the end of the program whether something was recorded."""
+        return first_watch(self._config)
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -161,6 +201,46 @@ class Attachment:
 
         skip_in_dynamo(call)
         return call
+
+    def _observed_function(self, function: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what calls a compiled function, in which calls of the model are not seen, as a call of the model."""
+        uses_model: bool | None = None
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal uses_model
+            if is_traced() or self._disabled or self._depth or self._in_compiled:
+                return compiled(*args, **kwargs)
+            if uses_model is None or self._model is None:
+                uses_model = self._finds_in(modules_used(function, args, kwargs))
+            if uses_model:
+                self._begin_call()
+            self._in_compiled += 1
+            try:
+                return compiled(*args, **kwargs)
+            finally:
+                self._in_compiled -= 1
+                if self._stepped_in_compiled:
+                    self._stepped_in_compiled = False
+                    self._end()
+
+        return call
+
+    def _finds_in(self, modules: Iterator[nn.Module]) -> bool:
+        """Return whether the model is one of these modules; where none is known yet, the first that may be is it."""
+        try:
+            for module in modules:
+                if self._model is None:
+                    self._find_model(module)
+                if id(module) in self._entries:
+                    return True
+        except Exception as error:  # noqa: BLE001 - objects of the program are looked at, and it must go on
+            if first_time("run: compiled function"):
+                logger.warning(
+                    "msprobe run: the model that a compiled function calls cannot be looked for (%s): make a "
+                    "PrecisionDebugger in the script",
+                    error_text(error),
+                )
+        return False
 
     def _find_model(self, module: nn.Module) -> None:
         """Take ``module``, or one inside, as the model; without a name only calls from outside any module count."""
@@ -212,13 +292,9 @@ class Attachment:
         self._debugger.stop()
 
     def _start(self) -> None:
-        from msprobe.adapters.pytorch.debugger import PrecisionDebugger
-
         try:
             if self._debugger is None:
-                if PrecisionDebugger._instance is not None:
-                    raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
-                self._debugger = PrecisionDebugger(self._config)
+                self._debugger = self._make_debugger()
                 logger.info("attached to %s", type(self._model).__name__)
             self._debugger.start(self._model)
             self._running, self._paused = True, False
@@ -239,6 +315,9 @@ class Attachment:
 
             @functools.wraps(inner)
             def step(*args: Any, **kwargs: Any) -> Any:
+                if is_traced():
+                    self._stepped_in_compiled = True  # the step ends when the compiled code returns
+                    return inner(*args, **kwargs)
                 if self._paused and os.getpid() == self._process:
                     self._start()
                 self._optimizers += 1

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterator
+
 import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
+from msprobe.adapters.pytorch.kernel.graph_events import SettledBeforeCaptures
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.perturbation import TorchPerturbation
 from msprobe.adapters.pytorch.recorded_names import read_names
@@ -21,6 +26,7 @@ from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
+from msprobe.adapters.pytorch.tensors.captured_values import CapturedTensorOps
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.megatron_marks import read_marks
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
@@ -31,6 +37,7 @@ from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.tasks.checked_calls import checked_inside
+from msprobe.core.naming.names import is_module_name
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
@@ -48,17 +55,20 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     if config.task_spec.checker:
         inside = checked_inside(inside, thread)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
+    ops = TorchTensorOps(config.precision, unwritten=unwritten, arrivals=in_flight)
+    settled = SettledBeforeCaptures(ops.settle)
     packages: list[PackageTap] = [
         TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
+        settled,
     ]
     gradients = TorchGradientTap(thread)
-    modules = TorchModuleTap(current, thread, gradients)
+    modules = TorchModuleTap(current, thread, gradients, apis.in_place_of)
     return Backend(
         name="pytorch",
-        ops=TorchTensorOps(config.precision, unwritten=unwritten, arrivals=in_flight),
+        ops=ops,
         values=TorchValues(),
         runtime=TorchRuntime(operators),
         apis=ApiTaps(apis, packages),
@@ -69,14 +79,24 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
-        memory=TorchMemoryTap(unwritten, thread, ()).attach,
+        memory=functools.partial(_attached, settled, TorchMemoryTap(unwritten, thread, ())),
         live=TorchLiveFunctions() if config.task_spec.checker else None,
         operators=_operators(checks_operators, operators, (current, thread), unwritten),
         read_arguments=read_arguments,
+        site_of=lambda stem: (modules if is_module_name(stem) else apis).site_of(stem),
+        capture_ops=CapturedTensorOps(ops, config.precision, unwritten, in_flight),
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,
         kernels=kernels,
         version=torch.__version__,
     )
+
+
+@contextlib.contextmanager
+def _attached(*taps: PackageTap) -> Iterator[None]:
+    with contextlib.ExitStack() as attached:
+        for tap in taps:
+            attached.enter_context(tap.attach())
+        yield
 
 
 def _operators(

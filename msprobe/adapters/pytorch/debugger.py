@@ -30,3 +30,10 @@ class PrecisionDebugger(Debugger):
         """Return whether ``value`` is a module, or a non-empty list or tuple of modules."""
         parts = value if isinstance(value, (list, tuple)) else [value]
         return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
+
+    @classmethod
+    def follow_data_loaders(cls) -> None:
+        """Let data loaders start and end the steps (``enable_dataloader``)."""
+        from msprobe.adapters.pytorch.data_loader_steps import follow
+
+        follow(cls)

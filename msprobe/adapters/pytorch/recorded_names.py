@@ -1,11 +1,21 @@
-"""The names of the functions that are recorded: the table ``adapters/tables/pytorch.yaml``."""
+"""The functions that are recorded: their names (the table ``adapters/tables/pytorch.yaml``), and whose they are."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+import torch
 import yaml
+
+OWNERS: Mapping[str, Any] = {
+    "Functional": torch.nn.functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "VF": torch._VF,
+}
+"""Prefix of records -> the module or class whose functions they are of."""
 
 
 def read_names() -> Any:

@@ -15,6 +15,8 @@ from msprobe.core.dump.session.debugger import counted_model
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
 _saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+_casts = torch._C._is_any_autocast_enabled
+_DEVICES = ("npu", "cuda", "cpu") if hasattr(torch, "npu") else ("cuda", "cpu")
 _CHECKPOINTS = ("CheckpointFunctionBackward",)
 _RESTORING = "_recomputation_hook."
 _EARLY_EXITS = ("_StopRecomputationError",)
@@ -71,6 +73,13 @@ class TorchRuntime:
         if torch.is_inference_mode_enabled():
             return "inference"
         return "grad" if torch.is_grad_enabled() else "no_grad"
+
+    def autocast(self) -> str | None:
+        """Return the dtype of an ``autocast`` block; None outside of one, and in compiled code, which settled it."""
+        if not _casts() or CALLS.beginning.now:
+            return None
+        kind = next((kind for kind in _DEVICES if torch.is_autocast_enabled(kind)), None)
+        return None if kind is None else str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
 
     def expected(self, error: BaseException) -> bool:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""

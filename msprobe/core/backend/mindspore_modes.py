@@ -75,7 +75,8 @@ def call_only_problems(config: DumpConfig) -> Iterator[Problem]:
         expected = f"{_DYNAMIC_ONLY}, not for kernels (L2); use md5 or statistics"
         yield Problem(f"{config.task}.summary_mode", "xor", expected)
     common = {key: getattr(config, key) for key in ("dump_enable", "load", "custom_apis")}
-    section = {f"{config.task}.{key}": getattr(config.section, key) for key in ("slice", "request_id", "bench_path")}
+    keys = "slice", "request_id", "bench_path", "ring", "sample"
+    section = {f"{config.task}.{key}": getattr(config.section, key, None) for key in keys}
     for path, value in {**common, **section}.items():
         if value is not None and value != ():
             printed = value if isinstance(value, bool | str) else "..."

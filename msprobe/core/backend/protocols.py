@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msprobe.core.backend.captured_graphs import CaptureOps
 from msprobe.core.backend.kernel_runtimes import KernelDump, NpuRuntime
 from msprobe.core.backend.live_functions import LiveFunctions
 from msprobe.core.backend.perturbation import Perturbation
@@ -130,6 +131,10 @@ class Runtime(Protocol):
 
     def autograd(self) -> str | None:
         """Return the autograd mode of this thread (``grad``, ``no_grad``, ``inference``); None where there is none."""
+        ...
+
+    def autocast(self) -> str | None:
+        """Return the dtype to which this thread casts the arguments of some functions; None without automatic casts."""
         ...
 
     def expected(self, error: BaseException) -> bool:
@@ -388,6 +393,8 @@ class Backend:
         kernel_dump: is there at level L2 where the runtime dumps whole steps; raises MsprobeException when it cannot.
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         read_marks: reads what the parameters of a model given to ``start`` say of their layout, at every level.
+        site_of: returns what numbers the calls named so (it has ``calls``), such as ``Torch.relu``; None for others.
+        capture_ops: measures tensors while a graph of a device is captured.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
         version, device: of the framework, and its kind of device ("" where each tensor has its own).
@@ -407,6 +414,8 @@ class Backend:
     graphs: GraphTap | None = None
     apis_in_models: bool = False
     read_marks: Callable[[Any], None] | None = None
+    site_of: Callable[[str], Any] | None = None
+    capture_ops: CaptureOps | None = None
     has_risk_levels: bool = True
     memory: Callable[[], AbstractContextManager[None]] | None = None
     operators: OperatorTap | None = None
@@ -418,6 +427,12 @@ class Backend:
     header: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     device: str = ""
+
+    def reset(self) -> None:
+        """Number the calls from 0 again: a new step begins."""
+        for tap in (self.apis, self.modules, self.collectives, self.operators):
+            if tap is not None:
+                tap.reset()
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Continue for a backend that this one replaces.

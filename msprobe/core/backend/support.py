@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from msprobe.core.backend.mindspore_modes import STATIC_TASKS, RuntimeFacts, call_only_problems, mode_problems
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.problems import REMOVED_TASKS
 from msprobe.core.errors import ABSENT, ConfigError, Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 from msprobe.core.tensors.statistics import STATISTICS
@@ -24,8 +23,11 @@ _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 FURTHER_KEYS = (
     *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
     *("training", "autograd", "group_id", "shard", "scheduled_tokens"),
+    *("training_calls", "model_parameters", "autocast"),
 )
 """What a dump can say beside the values of its calls, and not of every framework."""
+WATCHES = ("TrainerMon", "TrainerMonitorV2", "grad_probe")
+"""What watches a training over its steps."""
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
 """Tasks that every framework has in which Python runs each call."""
 _CHECKS = ("free_benchmark", "online_check")
@@ -52,6 +54,7 @@ class Support:
         perturbs: whether it can move the parameters and inputs of a model (``Backend.perturb``).
         facts: the state of MindSpore in this mode. ``mode_problems`` finds what does not fit it.
         lacking_keys: those of ``FURTHER_KEYS`` that its dumps never have.
+        unwatched: those of ``WATCHES`` that refuse it.
     """
 
     framework: str
@@ -69,6 +72,7 @@ class Support:
     perturbs: bool = False
     facts: RuntimeFacts | None = None
     lacking_keys: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -117,7 +121,7 @@ MINDSPORE = Support(
     kernel_problems=call_only_problems,
     runtime_kernels=True,
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
-    lacking_keys=("gradient_calls", "gradients_of_step"),
+    lacking_keys=("gradient_calls", "gradients_of_step", "autocast"),
 )
 
 MINDSPORE_STATIC = replace(
@@ -131,10 +135,14 @@ MINDSPORE_STATIC = replace(
         "gradient_calls",
         "process_groups",
         "gradients_of_step",
+        "training_calls",
+        "model_parameters",
+        "autocast",
         "autograd",
         "group_id",
         "shard",
     ),
+    unwatched=("TrainerMon", "TrainerMonitorV2"),
 )
 
 MINDSPORE_WHOLE_GRAPH = replace(
@@ -150,7 +158,7 @@ MSADAPTER = Support(
     tasks=_CALL_TASKS,
     levels=("L0", "L1", "mix", "debug"),
     namespaces=False,
-    lacking_keys=("gradient_calls", "gradients_of_step", "shard"),
+    lacking_keys=("gradient_calls", "gradients_of_step", "shard", "autocast"),
 )
 
 SUPPORTS = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)
@@ -176,8 +184,7 @@ def support_problems(config: DumpConfig, support: Support) -> list[Problem]:
     if config.task_spec.command:
         return problems
     if config.task not in support.tasks:
-        removed = f"{REMOVED_TASKS[config.task]}; " if config.task in REMOVED_TASKS else ""
-        problems.append(Problem("task", config.task, f"{removed}{name} collects {', '.join(support.tasks)}"))
+        problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
     else:
         problems += _option_problems(config, support)
         if config.level not in support.levels:

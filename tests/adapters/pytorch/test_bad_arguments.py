@@ -215,10 +215,8 @@ def test_random_save_where_nothing_can_be_written(path: str, tmp_path: Path, mon
         pytest.param(lambda: [net(), 5], "got int at position 1", id="wrong element"),
         pytest.param(lambda: (net(), None), "got NoneType at position 1", id="None element"),
         pytest.param(list, "the list of models is empty", id="empty list"),
-        pytest.param(lambda: torch.jit.trace(net(), torch.ones(2)), "a ScriptModule runs outside Python", id="script"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_model_refused(level: str, model: Callable[[], Any], said: str, bench: Bench) -> None:
     refused(lambda debugger: debugger.start(model()), bench.open(level), 0, said)
     assert bench.steps() == []

@@ -22,6 +22,10 @@ from tests.adapters.pytorch.networks import Mlp
 pytestmark = pytest.mark.torch
 
 NO_EFFECT = {"enable_dataloader"}
+OF_KEPT_STEPS = {"ring", "sample", "disk_budget", "time_budget"}
+"""``test_kept_steps.py`` and the tests of ``core/dump/bounds`` change these."""
+OF_GRADIENTS = {"grad_level", "param_list", "bounds"}
+"""``monitor/grad_probe/test_probe.py`` changes these."""
 OF_STATIC_GRAPHS = {"check_mode", "device", "file_format"}
 OF_OTHER_TASKS = {"white_list", "black_list", "error_data_path"}
 OF_CHECKS = {
@@ -120,6 +124,9 @@ CHANGES: dict[str, Change] = {
     "step_records": Change(
         {"level": "L0"}, {"level": "L0", "step_records": ["gradients"]}, in_header("gradients_of_step"), (False, True)
     ),
+    "training_records": Change(
+        {"level": "mix"}, {"level": "mix", "training_records": False}, in_header("model_parameters"), (True, False)
+    ),
     "custom_apis": Change(
         {}, {"custom_apis": {"changed_kernels": ["fused"]}}, has("changed_kernels.fused.0.forward"), (False, True)
     ),
@@ -166,7 +173,7 @@ CHANGES: dict[str, Change] = {
 def test_every_field_is_changed() -> None:
     """dump_path is changed in test_dump_enable."""
     fields = COMMON_KEYS | {key for name in SECTIONS for key in section_keys(name)}
-    without = NO_EFFECT | OF_STATIC_GRAPHS | OF_OTHER_TASKS | OF_CHECKS | {"dump_path"}
+    without = NO_EFFECT | OF_KEPT_STEPS | OF_GRADIENTS | OF_STATIC_GRAPHS | OF_OTHER_TASKS | OF_CHECKS | {"dump_path"}
     assert {name.split(" ")[0] for name in CHANGES} == fields - without
 
 

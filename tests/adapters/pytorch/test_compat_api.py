@@ -50,6 +50,19 @@ def test_only_the_module_is_recorded_inside(bench: Any) -> None:
     assert "Functional.gelu.0.backward" in recorded.data
 
 
+@pytest.mark.parametrize("word", ["dump_name", "module_name"])
+def test_both_names_of_the_name(bench: Any, word: str) -> None:
+    model = Mlp()
+    debugger = bench.open("L1")
+    debugger.start()
+    module_dump(model, **{word: "Mine"})
+    model(torch.ones(2, 4))
+    module_dump_end()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names("forward") == ["Module.Mine.Mlp.forward.0"]
+
+
 def test_at_mix_the_hidden_submodules_come_back(bench: Any) -> None:
     model = Mlp()
     debugger = bench.open("mix")

@@ -304,7 +304,7 @@ def test_the_task_of_a_command_collects_nothing_and_says_so(
     debugger.stop()
     debugger.step()
     assert list(tmp_path.rglob("dump.json")) == []
-    assert "task acc_check: it collects nothing; it is for msprobe acc_check -api_info" in caplog.text
+    assert "task acc_check: start() collects nothing; it is for msprobe acc_check -api_info" in caplog.text
 
 
 def test_names_follow_what_the_latest_start_was_given(bench: Any) -> None:

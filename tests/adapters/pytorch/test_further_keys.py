@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from msprobe import __version__
+from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.compare.records.source_lines import frame_of, from_source
 from msprobe.jobs.compare import compare
 from tests.adapters.bench import Bench
@@ -313,3 +314,29 @@ def test_a_step_that_did_not_end_has_no_parameters_after_it(bench: Bench) -> Non
     header = bench.read().dump
     assert header["end"] == {"by": "exit"}
     assert "parameters_after_step" not in header
+
+
+def test_step_records_and_training_records_measure_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[int, ...]] = []
+    describe = TorchTensorOps.describe
+
+    def counted(self: TorchTensorOps, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        measured.append(tuple(tensor.shape))
+        return describe(self, tensor, *args, **kwargs)
+
+    monkeypatch.setattr(TorchTensorOps, "describe", counted)
+    counts = []
+    for records in ([], ["parameters", "gradients"]):
+        measured.clear()
+        torch.manual_seed(0)
+        model = torch.nn.Linear(11, 7)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        debugger = bench.open("mix", step_records=records)
+        debugger.start(model)
+        model(torch.ones(2, 11)).sum().backward()
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+        bench.close()
+        counts.append(measured.count((7, 11)))
+    assert counts[0] == counts[1] > 0

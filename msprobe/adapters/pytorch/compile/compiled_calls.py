@@ -9,10 +9,11 @@ the operators in the graph look up its shape (``StagedCall``).
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,7 +25,13 @@ from msprobe.adapters.pytorch.compile.value_transport import NO_VALUES, Packed, 
 from msprobe.core.backend.protocols import GradientTap, Template
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+from msprobe.core.log import first_time, logger
 
+BeginFunction = Callable[[Any, Any, Any], Callable[[Any], None] | None]
+"""Called with the observer, arguments and keyword arguments of a call of a function that runs inside compiled code.
+
+It returns what ends the call with its result, or None for a call that is not recorded.
+"""
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
 
@@ -39,14 +46,18 @@ class CompiledCalls:
 
     Attributes:
         beginning: whether such a call begins in this thread.
+        functions: what begins calls of the functions that are recorded now, by number.
     """
 
     def __init__(self) -> None:
         self.errors = ErrorLog(None)
         self.target: Target | None = None
         self.modules: dict[int, weakref.ref[nn.Module]] = {}
+        self.functions: dict[int, BeginFunction] = {}
         self.receivers: dict[int, Any] = {}
-        self._open: dict[int, tuple[Any, Any]] = {}
+        self._function_numbers: dict[str, int] = {}
+        self._open: dict[int, Callable[[Any], None]] = {}
+        self._open_functions: dict[int, int] = {}  # the threads of those that are functions, by ticket
         self._staged: dict[int, StagedCall] = {}
         self._tracing = threading.local()
         self.beginning = _Beginning()
@@ -63,10 +74,17 @@ class CompiledCalls:
             self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
             module_numbers[id(module)] = number
 
+    def function_number(self, name: str) -> int:
+        """Return the number by which compiled code names a function; it is the same as long as the process lives."""
+        if name not in self._function_numbers:
+            self._function_numbers[name] = next(self._counter)
+        return self._function_numbers[name]
+
     def reset(self) -> None:
         """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
+        self._open_functions.clear()
 
     # ---- while a graph is traced ----
 
@@ -77,12 +95,14 @@ class CompiledCalls:
         if target is None:
             return None
         key = next(self._counter)
-        with target.quiet(), _run_once():
+        with target.quiet(), _run_once() as recomputed:
             packed = pack((args, kwargs))
-            prepared = target.gradients.prepare(args, kwargs)
+            prepared = target.gradients.prepare(args, kwargs) if number in self.modules else None
             template = ([], {}) if prepared is None else target.gradients.template(prepared)
             self._staged[key] = StagedCall(number, packed, prepared, template)
             ticket: torch.Tensor = torch.ops.msprobe.enter(packed.tensors, packed.numbers, key)
+        if recomputed:
+            self._tell_of_recomputation(number)
         self._stack().append(key)
         return ticket
 
@@ -105,6 +125,16 @@ class CompiledCalls:
         packed.clear()
         staged.arguments.clear()
 
+    def _tell_of_recomputation(self, number: int) -> None:
+        module = self.modules[number]() if number in self.modules else None
+        site = None if module is None or self.target is None else self.target.site(module)
+        if site is not None and first_time("recomputed in compiled code"):
+            logger.info(
+                "calls that compiled code computes again in the backward pass (activation checkpointing) are recorded "
+                "once, when they are first computed; the first of them is %s",
+                site.stem,
+            )
+
     # ---- while the code runs ----
 
     @contextlib.contextmanager
@@ -119,25 +149,59 @@ class CompiledCalls:
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
         """Begin a call and return its ticket, 0 for one that is not recorded."""
         target = self.target
-        module = self.modules[number]() if number in self.modules else None
-        site = None if target is None or module is None else target.site(module)
         observer = None if target is None else target.current.observer
-        if target is None or site is None or observer is None:
+        if target is None or observer is None:
             return 0
         ticket = next(self._counter)
+        if number in self.modules:
+            finish = self._begin_module(number, (args, kwargs), staged, ticket)
+        else:
+            finish = self._begin_function(number, (observer, args, kwargs), ticket)
+        if finish is None:
+            return 0
+        self._open[ticket] = finish
+        return ticket
+
+    def _begin_function(
+        self, number: int, arguments: tuple[Any, Any, Any], ticket: int
+    ) -> Callable[[Any], None] | None:
+        """Begin the call of a function, and return what ends it; None for one that is not recorded."""
+        begin, thread, target = self.functions.get(number), threading.get_ident(), self.target
+        if begin is None or target is None or thread in self._open_functions.values():
+            return None  # what an observed function calls is part of it
+        self._open_functions[ticket] = thread
+        finish = None
+        try:
+            with target.quiet():
+                finish = begin(*arguments)
+        finally:
+            if finish is None:
+                del self._open_functions[ticket]
+        return finish
+
+    def _begin_module(
+        self, number: int, arguments: tuple[Any, Any], staged: StagedCall | None, ticket: int
+    ) -> Callable[[Any], None] | None:
+        """Begin the call of a module, and return what ends it; None for one that is not recorded."""
+        target = self.target
+        module = self.modules[number]() if number in self.modules else None
+        site = None if target is None or module is None else target.site(module)
+        if target is None or site is None:
+            return None
+        observer: Any = target.current.observer
         handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
         with target.quiet(), target.gradients.with_call(handed), self._begins():
-            self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
-        return ticket
+            record = observer.module_begin(site, *arguments)
+        return None if record is None else functools.partial(observer.module_end, record)
 
     @never_raises
     def end(self, ticket: int, result: Any) -> None:
         """End the call with this ticket."""
-        target = self.target
-        observer, record = self._open.pop(ticket, (None, None))
-        if target is not None and record is not None:
+        target, finish = self.target, self._open.pop(ticket, None)
+        self._open_functions.pop(ticket, None)
+        if target is not None and finish is not None:
             with target.quiet():
-                observer.module_end(record, result)
+                finish(result)
 
     @never_raises
     def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
@@ -186,17 +250,20 @@ class CompiledCalls:
 
 
 @contextlib.contextmanager
-def _run_once() -> Iterator[None]:
-    """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing)."""
+def _run_once() -> Iterator[list[str]]:
+    """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing).
+
+    The list that is yielded afterwards has the marks that said it would.
+    """
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
     mode = get_proxy_mode()
     nodes = () if mode is None else mode.tracer.graph.nodes
     before = len(nodes)
-    yield
+    found: list[str] = []
+    yield found
     for node in itertools.islice(reversed(nodes), len(nodes) - before):
-        for mark in _RECOMPUTATION_MARKS:
-            node.meta.pop(mark, None)
+        found += [mark for mark in _RECOMPUTATION_MARKS if node.meta.pop(mark, None) is not None]
 
 
 class StagedCall:

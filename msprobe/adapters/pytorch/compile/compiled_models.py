@@ -1,17 +1,25 @@
-"""Models that ``torch.compile`` has wrapped: their modules keep the names that they have without the wrapper."""
+"""Models that a compiler has made into others: their modules keep the names that they have in the original.
+
+``torch.compile`` wraps a model. ``torch.jit`` makes modules of its own, inside of which no call passes through Python.
+"""
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
 from msprobe.core.log import first_time, logger
 
 _INNER = "_orig_mod"
+_MOST_BREAKS = 8
+_OWN = str(Path(__file__).parents[3])
 
 
 def is_compiled(module: nn.Module) -> bool:
@@ -27,8 +35,56 @@ def inner_model(module: nn.Module) -> nn.Module:
 
 
 def class_name(module: nn.Module) -> str:
-    """Return the name of the class of the module inside all wrappers of ``torch.compile``."""
-    return type(inner_model(module)).__name__
+    """Return the name of the class that a module had before a compiler wrapped it or made another of it."""
+    inner = inner_model(module)
+    return str(inner.original_name) if isinstance(inner, torch.jit.ScriptModule) else type(inner).__name__
+
+
+def tell_of_scripts(head: str, model: nn.Module) -> None:
+    """Log a warning for each outermost TorchScript module of a model: the calls inside it are not recorded.
+
+    Args:
+        head: the first part of the names of the model's modules.
+        model: the model.
+    """
+    scripts: list[str] = []
+    for path, module in model.named_modules():
+        if not isinstance(module, torch.jit.ScriptModule) or any(
+            path.startswith(f"{one}.") or not one for one in scripts
+        ):
+            continue
+        scripts.append(path)
+        name = f"{head}.{path}.{class_name(module)}" if path else f"the model {class_name(module)}"
+        seen = "only its inputs, outputs and gradients are recorded" if path else "its modules are not recorded"
+        if first_time(("script", name)):
+            logger.warning(
+                "%s is a TorchScript module, which runs outside of Python: %s; give start() the model that it was made "
+                "of, or one exported by torch.export; its operators are recorded with Aten. in the list of config.json",
+                name,
+                seen,
+            )
+
+
+def tell_of_graph_breaks() -> None:
+    """Log where Dynamo has cut the program into several graphs, each place once."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    breaks: dict[str, str] = {}
+    for one in list(getattr(utils, "graph_break_reasons", ())):
+        frame = one.user_stack[-1] if one.user_stack else None
+        if frame is not None and frame.filename.startswith(_OWN):
+            continue
+        place = "an unknown line" if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}"
+        breaks.setdefault(place, str(one.reason).strip().partition("\n")[0])
+    new = [f"{place} ({reason})" for place, reason in breaks.items() if first_time(("graph break", place))]
+    if new:
+        more = f"; and {len(new) - _MOST_BREAKS} more" if len(new) > _MOST_BREAKS else ""
+        logger.info(
+            "the program breaks compiled code into several graphs at %d new place(s), which leaves nothing out of the "
+            "dump: %s%s",
+            len(new),
+            "; ".join(new[:_MOST_BREAKS]),
+            more,
+        )
 
 
 class CompiledModels:

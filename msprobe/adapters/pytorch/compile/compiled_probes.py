@@ -38,6 +38,28 @@ def observe(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dic
     return result
 
 
+def observe_function(original: Any, number: int, in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function in the form that Dynamo traces, with operators before and after.
+
+    Args:
+        original: the function.
+        number: by which it is known.
+        in_place: whether its results are in its arguments.
+        args, kwargs: its arguments; process groups stand for their names.
+    """
+    positional = [_named_group(value) for value in args]
+    named = {key: _named_group(value) for key, value in kwargs.items()}
+    ticket = enter(number, positional, named)
+    result = original(*args, **kwargs)
+    leave(number, ticket, [*positional, *named.values()] if in_place else plain(result, DEPTH_LIMIT))
+    return result
+
+
+def _named_group(value: Any) -> Any:
+    name = value.group_name if isinstance(value, torch.distributed.ProcessGroup) else value
+    return plain(name, DEPTH_LIMIT)
+
+
 def enter(number: int, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
     """Begin a call inside the graph, and return its ticket, an int64 scalar on the CPU."""
     if is_trace((args, kwargs)):

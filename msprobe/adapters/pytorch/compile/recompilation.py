@@ -34,7 +34,7 @@ from typing import Any, Protocol
 import torch
 from torch.nn.modules import module as hooks
 
-from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave
+from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave, observe_function
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.core.capture.patching import Patches, name_after_owner
 from msprobe.core.capture.thread_state import Quiet, ThreadState
@@ -324,6 +324,24 @@ def supported() -> bool:
 def reported() -> bool:
     """Return whether operators that report are put into the graph that Dynamo traces; an exported program has none."""
     return bool(_OPERATORS) and not _is_exported()
+
+
+def traced_function(original: Callable[..., Any], number: int, in_place: bool) -> Callable[..., Any]:
+    """Return what a compiler reads in place of a function: its calls are reported, unless the program is exported.
+
+    Args:
+        original: the function.
+        number: by which ``CALLS`` knows it.
+        in_place: whether its results are in its arguments.
+    """
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if reported():
+            return observe_function(original, number, in_place, args, kwargs)
+        return original(*args, **kwargs)
+
+    return call
 
 
 def restore_original_call() -> None:

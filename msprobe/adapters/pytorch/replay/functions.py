@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.taps.api_tap import OWNERS
+from msprobe.adapters.pytorch.recorded_names import OWNERS
 from msprobe.core.backend.custom_functions import find_custom
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.capture.patching import find_holder

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from msprobe.adapters.pytorch.recorded_names import read_names
 from msprobe.adapters.pytorch.replay.functions import RecordedFunctions, is_random
 from msprobe.adapters.pytorch.replay.program_state import ProgramState
+from msprobe.adapters.pytorch.tensors.saver import save_by_torch
 from msprobe.core.backend.replaying import (
     CannotReplayError,
     Constant,
@@ -24,7 +25,6 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.dtypes import find_dtype
 
 _CASTS = {"bfloat16": torch.float32, "complex32": torch.complex64}
@@ -100,8 +100,7 @@ class TorchReplayer:
 
     def save(self, tensor: HeldTensor, path: Path) -> None:
         values = _tensor(tensor, torch.device("cpu")).detach()
-        with replacement(path) as temporary:
-            torch.save(values, temporary)
+        save_by_torch(values, path)
 
 
 def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device) -> Execution:

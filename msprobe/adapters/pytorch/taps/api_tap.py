@@ -29,6 +29,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, skip_in_dynamo
+from msprobe.adapters.pytorch.recorded_names import OWNERS
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
 from msprobe.core.capture.observer import CallSite, CurrentObserver
@@ -38,13 +39,6 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, wrap
 from msprobe.core.config import DumpConfig
 from msprobe.core.log import first_time, logger
-
-OWNERS: Mapping[str, Any] = {
-    "Functional": torch.nn.functional,
-    "Tensor": torch.Tensor,
-    "Torch": torch,
-    "VF": torch._VF,
-}
 
 
 class TorchApiTap(WrappedApis):
@@ -89,6 +83,22 @@ class TorchApiTap(WrappedApis):
             return None
         site = self.site(prefix, attribute, name)
         return plan_wrapper(self._patches, owner, attribute, functools.partial(self._observed, site))
+
+    def in_place_of(self, api: tuple[str, str], original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what records calls of ``original`` as those of the API with this prefix and name.
+
+        Where that API is not recorded, ``original`` itself is returned.
+        """
+        site = self._sites.get(api)
+        if site is None:
+            return original
+        observed = self._observed(site, original)
+        patches = self._patches
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return observed(*args, **kwargs) if patches.applied else original(*args, **kwargs)
+
+        return call
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         if self._inside is not None:

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 import torch.distributed.distributed_c10d as c10d
 
-from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.adapters.pytorch.compile.compiled_calls import CALLS, BeginFunction
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, traced_function
 from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
 from msprobe.adapters.pytorch.taps.functional_collectives import FunctionalCollectives
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
@@ -31,6 +32,7 @@ from msprobe.core.capture.collectives import (
     PendingWorks,
     Ranks,
     argument_named,
+    receive_parameter,
     without_parameter,
 )
 from msprobe.core.capture.containers import tensors_in
@@ -98,6 +100,7 @@ class TorchCollectiveTap:
         self._unwritten = unwritten
         self._in_flight = in_flight
         self._trials = TrialRuns(thread)
+        self._compiled: dict[int, BeginFunction] = {}
         self._sites: dict[str, CallSite] = {}
         self._functional = FunctionalCollectives(self._calls, current, self._site) if names else None
         self._together: list[tuple[Any, tuple[Any, ...]]] = []  # records of calls that run when their manager ends
@@ -117,10 +120,13 @@ class TorchCollectiveTap:
         self._works.attach()
         if self._functional is not None:
             self._functional.plan(self._patches)
+            self._compiled.update(self._functional.compiled)
+        CALLS.functions.update(self._compiled)
         try:
             with RECOMPILE_GUARD.in_force(self._patches), self._trials.unobserved():
                 yield
         finally:
+            CALLS.functions.clear()
             self._works.detach()
 
     def reset(self) -> None:
@@ -159,7 +165,20 @@ class TorchCollectiveTap:
         def end(record: Any, arguments: Arguments, result: Any) -> None:
             self._end(record, without_parameter(arguments, released), result)
 
-        return self._calls.observed(site, original, end, call, _ranks_finder(site.api, original), given)
+        ranks = _ranks_finder(site.api, original)
+        hidden = receive_parameter(original, _RECEIVES.get(site.api))
+
+        def begin(observer: Any, args: Any, kwargs: Any) -> Any:
+            arguments = with_groups((tuple(args), kwargs))
+            record = observer.api_begin(site, *without_parameter(arguments, hidden))
+            if record is not None:
+                observer.communicates(record, ranks, arguments)
+            return None if record is None else functools.partial(_end_compiled, observer, record)
+
+        number = CALLS.function_number(f"{site.api} of torch.distributed")
+        self._compiled[number] = begin
+        traced = traced_function(original, number, in_place=True)
+        return self._calls.observed(site, traced, end, call, ranks, given)
 
     def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
         works = result if isinstance(result, list) else [result]
@@ -202,6 +221,21 @@ class TorchCollectiveTap:
                 return original(*args, **kwargs)
 
         return call
+
+
+def with_groups(arguments: Arguments) -> Arguments:
+    """Return the arguments of a call inside compiled code with the groups that the names of groups stand for."""
+    positional, keywords = arguments
+    return tuple(map(_group_named, positional)), {name: _group_named(value) for name, value in keywords.items()}
+
+
+def _group_named(value: Any) -> Any:
+    known = isinstance(value, str) and value in c10d._world.pg_names.values()
+    return c10d._resolve_process_group(value) if known else value
+
+
+def _end_compiled(observer: Any, record: Any, result: Any) -> None:
+    observer.end(record, with_groups((tuple(result), {}))[0])
 
 
 def _ranks_finder(name: str, function: Callable[..., Any]) -> Ranks:

@@ -9,6 +9,7 @@ The module is never imported here. Each start looks for it, because it may have 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -16,6 +17,8 @@ from typing import Any
 
 import torch.distributed.distributed_c10d as c10d
 
+from msprobe.adapters.pytorch.compile.compiled_calls import CALLS, BeginFunction
+from msprobe.adapters.pytorch.compile.recompilation import traced_function
 from msprobe.core.capture.collectives import CollectiveCalls, argument_named
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
@@ -43,6 +46,9 @@ class FunctionalCollectives:
         calls: makes the wrappers.
         current: holds the current observer.
         site: returns the site of the calls of a name.
+
+    Attributes:
+        compiled: what begins calls of them that run inside compiled code, by the number of the function.
     """
 
     def __init__(self, calls: CollectiveCalls, current: CurrentObserver, site: Callable[[str], CallSite]) -> None:
@@ -50,6 +56,7 @@ class FunctionalCollectives:
         self._current = current
         self._site = site
         self._planned = False
+        self.compiled: dict[int, BeginFunction] = {}
 
     def plan(self, patches: Patches) -> None:
         """Add the wrappers to ``patches`` as soon as the module is imported."""
@@ -85,7 +92,17 @@ class FunctionalCollectives:
             if self._current.observer is not None:
                 self._current.observer.end(record, result)
 
-        return self._calls.observed(self._site(name), function, end, None, ranks, given)
+        def begin(observer: Any, args: Any, kwargs: Any) -> Any:
+            arguments = tuple(args), kwargs
+            record = observer.api_begin(self._site(name), *given(arguments))
+            if record is not None:
+                observer.communicates(record, ranks, arguments)
+            return None if record is None else functools.partial(observer.end, record)
+
+        number = CALLS.function_number(f"{function.__name__} of {_MODULE}")
+        self.compiled[number] = begin
+        traced = traced_function(function, number, in_place=False)
+        return self._calls.observed(self._site(name), traced, end, function, ranks, given)
 
 
 def _process_group(module: Any, group: Any) -> Any:

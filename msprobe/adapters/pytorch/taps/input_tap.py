@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.checkpoints.checkpoint_reader import load_failure_reason
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
-from msprobe.adapters.pytorch.tensors.checkpoint_reader import load_failure_reason
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches

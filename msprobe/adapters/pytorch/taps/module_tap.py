@@ -16,8 +16,14 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS, Target
-from msprobe.adapters.pytorch.compile.compiled_models import CompiledModels, class_name
+from msprobe.adapters.pytorch.compile.compiled_models import (
+    CompiledModels,
+    class_name,
+    tell_of_graph_breaks,
+    tell_of_scripts,
+)
 from msprobe.adapters.pytorch.compile.compiled_probes import observe
+from msprobe.adapters.pytorch.compile.exported_models import ExportedModels, ObserveFunction, exported_class
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
@@ -37,16 +43,29 @@ _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would b
 class TorchModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do.
 
+    Args:
+        current: holds the current observer.
+        thread: is made busy while a call is observed.
+        gradients: finds the gradients of calls inside compiled code.
+        observe_function: observes functions that were called in a program before it was exported.
+
     Attributes:
         parameter_names: the names of the parameters of the adopted models.
     """
 
-    def __init__(self, current: CurrentObserver, thread: ThreadState, gradients: TorchGradientTap) -> None:
+    def __init__(
+        self,
+        current: CurrentObserver,
+        thread: ThreadState,
+        gradients: TorchGradientTap,
+        observe_function: ObserveFunction = lambda api, original: original,
+    ) -> None:
         self._current = current
         self._thread = thread
         self._sites = ModuleNames()
         self._target = Target(current, gradients, self._sites.get, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
+        self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.parameter_names = ParameterNames()
@@ -55,11 +74,8 @@ class TorchModuleTap:
 
     def adopt(self, model: Any) -> None:
         models = models_with_prefixes(model, nn.Module, "torch.nn.Module", "Module")
-        for _, part in models:
-            if isinstance(part, torch.jit.ScriptModule):
-                raise MsprobeException(
-                    0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
-                )
+        for head, part in models:
+            tell_of_scripts(head, part)
         named: set[int] = set()  # within one call the first name counts; a later start names its models anew
         with self._with_hidden():
             for head, part in models:
@@ -107,20 +123,29 @@ class TorchModuleTap:
     def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
         self._models.add(model)
         self.parameter_names.add(head, model)
+        named |= self._exported.adopt(head, model)
         for path, module in self._compiled.named_modules(model):
             if id(module) in named:
                 continue
             named.add(id(module))
-            stem = f"{head}.{path}.{class_name(module)}"
+            named |= self._exported.adopt(f"{head}.{path}", module)
+            exported = exported_class(module)
+            stem = f"{head}.{path}.{exported or class_name(module)}"
             earlier = self._sites.get(module)
             if earlier is None or earlier.stem != stem:
-                self._sites.register(stem, module, _own_parameters)
+                site = self._sites.register(stem, module, _own_parameters)
+                if exported is not None:
+                    site.training = _mode_of_export
                 CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
         """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""
         site = self._sites.get(module)
         return None if site is None else site.stem
+
+    def site_of(self, stem: str) -> NamedModule | None:
+        """Return what numbers the calls of the modules named ``stem``."""
+        return self._sites.site_of(stem)
 
     def reset(self) -> None:
         CALLS.reset()
@@ -140,11 +165,12 @@ class TorchModuleTap:
         patches.plan(nn.Module, "__call__", self._observed[original])
         CALLS.target = self._target
         try:
-            with patches.in_force(), reporting_versions(self._thread):
+            with patches.in_force(), self._exported.attach(), reporting_versions(self._thread):
                 yield
         finally:
             CALLS.target = None
             self._compiled.warn_if_unseen(self._sites.get)
+            tell_of_graph_breaks()
 
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
@@ -159,11 +185,15 @@ class TorchModuleTap:
         present = [module for module in modules if module is not None]
         shard_of, flats = find_shards(present), flat_parameters(present)
         inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}
-        hooks = [
-            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
+        own = {  # each once: several calls in an exported program are of one module
+            (site.stem, id(parameter)): (parameter, site, key)
             for _, site in entries
             for key, parameter in site.parameters()
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
+        }
+        hooks = [
+            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
+            for parameter, site, key in own.values()
         ]
         hooks += [
             flat.tensor.register_hook(TensorHook(self._thread, functools.partial(self._report_parts, flat)))
@@ -217,6 +247,10 @@ class TorchModuleTap:
         observer = self._current.observer
         if observer is not None:
             observer.parameter_gradient(site, key, gradient)
+
+
+def _mode_of_export() -> None:
+    """Return None: an exported program was made in one mode, which its flag does not say."""
 
 
 def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,10 +18,13 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
+from msprobe.adapters.pytorch.taps.training.kept_gradients import KeptGradients
+from msprobe.adapters.pytorch.taps.training.training_calls import clipping_facts, generation_calls, scheduler_calls
 from msprobe.core.capture.observer import CurrentObserver, Group
 from msprobe.core.capture.patching import Patches
 
 _STEP = "Optimizer.step#"  # the name of the profiler block in which torch runs a step and its hooks
+_NAMES_SHOWN = 8
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_")
 
 
@@ -66,6 +69,7 @@ class TorchOptimizerTap:
     def __init__(self, current: CurrentObserver, names: ParameterNames) -> None:
         self._current = current
         self._names = names
+        self._kept = KeptGradients()
 
     @contextlib.contextmanager
     def attach(self, scopes: bool) -> Iterator[None]:
@@ -73,7 +77,8 @@ class TorchOptimizerTap:
             if scopes:
                 hooks, failures = self._steps()
                 replaced.enter_context(RECOMPILE_GUARD.in_force(failures))
-                replaced.enter_context(RECOMPILE_GUARD.in_force(self._clipping()))
+                for patches in (self._clipping(), scheduler_calls(self._current), self._generations()):
+                    replaced.enter_context(RECOMPILE_GUARD.in_force(patches))
             else:
                 hooks = OptimizerHooks(self._report, _do_nothing)
             replaced.enter_context(RECOMPILE_GUARD.in_force(hooks))
@@ -82,7 +87,16 @@ class TorchOptimizerTap:
 
     def _report(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._current.observer is not None and not is_traced():
+            self._current.observer.training_call("kept_gradients", lambda: self._kept_at(optimizer), optimizer)
             self._current.observer.optimizer_step(optimizer, self._groups)
+
+    def _kept_at(self, optimizer: Any) -> dict[str, Any] | None:
+        kept = self._kept.at_step(optimizer)
+        names = [name for name in self._names.of(kept) if name is not None] if kept else []
+        return {"count": len(names), "parameters": names[:_NAMES_SHOWN]} if names else None
+
+    def _generations(self) -> Patches:
+        return generation_calls(self._current, self._names.models())
 
     def _groups(self, optimizer: Any) -> list[Group]:
         """Return the settings of each parameter group, and the names of its parameters."""
@@ -101,8 +115,11 @@ class TorchOptimizerTap:
                 running.records.append(self._current.observer.enter("optimizer"))
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if running.records and self._current.observer is not None:
-                self._current.observer.leave(running.records.pop())
+            observer = self._current.observer
+            if running.records and observer is not None:
+                observer.leave(running.records.pop())
+                if optimizer is not None and not is_traced():
+                    observer.training_call("", lambda: self._kept.step_done(optimizer), None)
 
         block = torch.autograd.profiler.record_function
         original = block.__exit__
@@ -143,9 +160,17 @@ class TorchOptimizerTap:
     def _reported(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_traced() and self._current.observer is not None:
-                self._current.observer.gradient_call(name)
-            return original(*args, **kwargs)
+            observer = None if is_traced() else self._current.observer
+            if observer is None:
+                return original(*args, **kwargs)
+            observer.gradient_call(name)
+            if name != "backward":
+                return original(*args, **kwargs)
+            observer.training_call("", self._kept.before_backward, None)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                observer.training_call("", self._kept.after_backward, None)
 
         return call
 
@@ -159,7 +184,9 @@ class TorchOptimizerTap:
                 return original(*args, **kwargs)
             record = observer.enter(name)
             try:
-                return original(*args, **kwargs)
+                result = original(*args, **kwargs)
+                observer.training_call(name, lambda: clipping_facts(original, args, kwargs, result), None)
+                return result
             finally:
                 observer.leave(record)
 

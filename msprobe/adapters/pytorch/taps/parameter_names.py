@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.compile.compiled_models import inner_model
 from msprobe.adapters.pytorch.tensors.memory import PLAIN
 
 _INSERTED = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
@@ -31,12 +32,15 @@ class ParameterNames:
         position = head.partition(".")[2]
         self._models[model] = f"{position}." if position else ""
 
+    def models(self) -> list[nn.Module]:
+        """Return the models."""
+        return list(self._models)
+
     def all(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield every parameter as it is now, one that has several names with each of them."""
         for model, prefix in list(self._models.items()):
-            inner = model.module if type(model).__name__ in _WRAPPERS else model
-            for path, module in inner.named_modules(remove_duplicate=False):
-                start = prefix + _plain(f"{path}." if path else "")
+            for path, module in unwrapped(model).named_modules(remove_duplicate=False):
+                start = prefix + plain_name(f"{path}." if path else "")
                 own = module._parameters.items()
                 yield from ((start + key, parameter) for key, parameter in own if parameter is not None)
 
@@ -66,7 +70,21 @@ class ParameterNames:
         ]
 
 
-def _plain(name: str) -> str:
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model that the user wrote, without ``DistributedDataParallel`` or a compiler around it."""
+    inner = inner_model(without_data_parallel(model))
+    return model if inner is model else unwrapped(inner)
+
+
+def without_data_parallel(model: nn.Module) -> nn.Module:
+    """Return the model inside of ``DistributedDataParallel``."""
+    while type(model).__name__ in _WRAPPERS and (inner := model._modules.get("module")) is not None:
+        model = inner
+    return model
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a parameter without the modules that wrappers put between those of the user."""
     for inserted in _INSERTED:
         name = name.replace(inserted, "")
     return name

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import threading
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -48,14 +49,151 @@ _NO_EXTREMES = ("uint16", "uint32", "uint64")  # torch has no reductions for the
 _SAFE_SQUARES = (1e-290, 1e290)
 
 
+Write = Callable[[dict[str, Any], Sequence[Any], Precision], None]
+"""Writes a record, given its node, the numbers of its scalars and the precision."""
+
+
+class MeasuredOnDevice(NamedTuple):
+    """What a device is computing of one tensor.
+
+    Attributes:
+        scalars: tensors of one element, which stay on the device.
+        write: writes the record, given its node, the numbers of the scalars and the precision.
+    """
+
+    scalars: tuple[torch.Tensor, ...]
+    write: Write
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the tensor."""
+        return self.scalars[0].device
+
+
+def measure(tensor: torch.Tensor, repeats: int = 1) -> MeasuredOnDevice:
+    """Start to measure a tensor that is detached, strided and not empty; the host does not wait.
+
+    What can be computed from single numbers is left to the host, because each operation on a device costs a launch.
+
+    Args:
+        tensor: the tensor.
+        repeats: how often each of its elements occurs in the tensor that is recorded.
+    """
+    with torch.no_grad():
+        if tensor.dtype is torch.bool:
+            return MeasuredOnDevice((tensor.any(), tensor.all()), _write_truths)
+        if tensor.is_complex() or tensor.is_floating_point():
+            source = extremes_of = _as_float(tensor)
+        else:  # torch has no extremes of unsigned integers
+            source = tensor.to(accumulator(tensor))
+            extremes_of = tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
+        least, largest = _F.aminmax(extremes_of)
+        sums = _sums_on_device(source)
+        dtype = find_dtype(str(tensor.dtype))
+        return MeasuredOnDevice((largest, least, *sums), partial(_write_moments, dtype, source.numel(), repeats))
+
+
+def _sums_on_device(source: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the sum and the L2 norm of the elements as scalars; few elements at a time are widened."""
+    wide = accumulator(source)
+    if source.numel() <= _WIDENED:
+        source = source.to(wide)
+        return _F.sum(source), _norm(source, 2, None, False)
+    parts = [_sums_on_device(piece) for piece in _F.split(source.reshape(-1), _WIDENED)]
+    totals, norms = (_F.stack(column) for column in zip(*parts, strict=True))
+    return _F.sum(totals), _norm(norms, 2, None, False)
+
+
+def _write_truths(node: dict[str, Any], numbers: Sequence[Any], precision: Precision) -> None:
+    node["Max"], node["Min"] = numbers
+
+
+def _write_moments(
+    dtype: DType | None, elements: int, repeats: int, node: dict[str, Any], numbers: Sequence[Any], precision: Precision
+) -> None:
+    """Write extremes, mean and norm; the numbers are the extremes, the sum and the norm."""
+    largest, least, total, norm = numbers
+    values = RawStats(largest, least, total / elements, norm * math.sqrt(repeats))
+    for spec, value in zip(STATISTICS, values, strict=True):
+        if dtype is not None and spec.tolerance is not ToleranceOf.ELEMENT:
+            value = round_statistic(value, dtype, precision)
+        node[spec.name] = value
+
+
+class Rows(NamedTuple):
+    """Numbers of several tensors in the memory of one device, and the records to fill with them.
+
+    Attributes:
+        values: the bytes of the numbers, those of one dtype after those of another.
+        groups: the dtypes, the widest first, and how many numbers there are of each.
+        records: for each tensor its record, the function that writes it, and the places of its numbers.
+    """
+
+    values: torch.Tensor
+    groups: Sequence[tuple[torch.dtype, int]]
+    records: Sequence[tuple[dict[str, Any], Write, Sequence[int]]]
+
+    @classmethod
+    def of(cls, measured: Sequence[tuple[dict[str, Any], MeasuredOnDevice]]) -> Rows | None:
+        """Return the numbers of tensors of one device, packed there; None where there are none.
+
+        Args:
+            measured: for each tensor its record and what was measured.
+        """
+        if not measured:
+            return None
+        by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
+        places = [[_append(by_dtype, one) for one in row.scalars] for _, row in measured]
+        ordered = sorted(by_dtype, key=lambda dtype: -dtype.itemsize)  # so that each begins at a multiple of its size
+        begins, total = {}, 0
+        for dtype in ordered:
+            begins[dtype] = total
+            total += len(by_dtype[dtype])
+        parts = [_F.stack(by_dtype[dtype]).view(torch.uint8) for dtype in ordered]
+        records = [  # without the scalars, whose memory is free from now on
+            (node, row.write, [begins[one.dtype] + place for one, place in zip(row.scalars, row_places, strict=True)])
+            for (node, row), row_places in zip(measured, places, strict=True)
+        ]
+        groups = [(dtype, len(by_dtype[dtype])) for dtype in ordered]
+        return cls(_F.cat(parts) if len(parts) > 1 else parts[0], groups, records)
+
+    def with_records(self, copy_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Rows:
+        """Return the present numbers, in memory of their own, for copies of the records."""
+        with torch.no_grad():
+            values = self.values.clone()
+        return Rows(values, self.groups, [(copy_of(node), write, places) for node, write, places in self.records])
+
+    def fill(self, host: torch.Tensor, precision: Precision) -> None:
+        """Fill the records with ``host``, which is a copy of ``values`` in host memory."""
+        numbers: list[Any] = []
+        begin = 0
+        for dtype, count in self.groups:
+            end = begin + count * dtype.itemsize
+            numbers += host[begin:end].view(dtype).tolist()
+            begin = end
+        for node, write, places in self.records:
+            write(node, [numbers[place] for place in places], precision)
+
+
+def _append(lists: dict[torch.dtype, list[torch.Tensor]], scalar: torch.Tensor) -> int:
+    """Append a scalar to the list of its dtype and return its place there."""
+    same = lists.setdefault(scalar.dtype, [])
+    same.append(scalar.view(()))
+    return len(same) - 1
+
+
 class DeferredStatistics:
-    """Statistics that a device is computing: records to fill, and the device scalars to fill them with."""
+    """Statistics that a device is computing: records to fill, and the device scalars to fill them with.
+
+    The thread that fetches them may work on another stream than the program, so it waits for the streams that compute.
+    """
 
     def __init__(self, high: bool) -> None:
-        self._precision: Any = "high" if high else "low"
+        self._precision: Precision = "high" if high else "low"
         self._lock = threading.Lock()
-        self._moments: list[tuple[dict[str, Any], DType | None, torch.Tensor]] = []
-        self._extremes: list[tuple[dict[str, Any], torch.Tensor]] = []
+        self._measured: list[tuple[dict[str, Any], MeasuredOnDevice]] = []
+        self._rows: list[Rows] = []
+        self._streams: set[Any] = set()
 
     def add(self, tensor: torch.Tensor, node: dict[str, Any], repeats: int = 1) -> None:
         """Start to measure a tensor; the next ``settle`` fills its record.
@@ -65,59 +203,54 @@ class DeferredStatistics:
             node: the record to fill.
             repeats: how often each of its elements occurs in the tensor that is recorded.
         """
-        with torch.no_grad():
-            if tensor.dtype is torch.bool:
-                extremes = _F.stack([tensor.any(), tensor.all()])
-                moments = None
-            elif tensor.is_complex() or tensor.is_floating_point():
-                extremes = None
-                moments = _float_moments(_as_float(tensor), repeats)
-            else:
-                wide = tensor.to(torch.int64) if tensor.dtype not in (torch.int32, torch.int64) else tensor
-                extremes = _F.stack(list(_F.aminmax(wide))[::-1]).to(torch.int64)
-                moments = _float_moments(tensor.to(_accumulator(tensor)), repeats)
+        self.add_measured(node, measure(tensor, repeats))
+
+    def add_measured(self, node: dict[str, Any], measured: MeasuredOnDevice) -> None:
+        """Fill a record with numbers that the current stream computes, at the next ``settle``."""
         with self._lock:
-            if extremes is not None:
-                self._extremes.append((node, extremes))
-            if moments is not None:
-                self._moments.append((node, find_dtype(str(tensor.dtype)), moments))
+            self._measured.append((node, measured))
+            self._note_stream(measured.device)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Fill the records of ``rows``, which the current stream computes, at the next ``settle``."""
+        with self._lock:
+            self._rows.append(rows)
+            self._note_stream(rows.values.device)
+
+    def _note_stream(self, device: torch.device) -> None:
+        """Note the stream that computes what was added: ``settle`` waits for it."""
+        stream = _current_stream(device)
+        if stream is not None:
+            self._streams.add(stream)
 
     @property
     def outstanding(self) -> bool:
         """Return whether records wait for ``settle``."""
-        return bool(self._moments or self._extremes)
+        return bool(self._measured or self._rows)
 
     def settle(self) -> None:
         """Fill all pending records, with one copy per device."""
         with self._lock:
-            moments, self._moments = self._moments, []
-            extremes, self._extremes = self._extremes, []
-        for device in {values.device for *_, values in moments} | {values.device for _, values in extremes}:
-            real = [entry for entry in moments if entry[2].device == device]
-            whole = [entry for entry in extremes if entry[1].device == device]
-            rows, pairs = _to_host([entry[2] for entry in real], [entry[1] for entry in whole])
-            for (node, dtype, _), row in zip(real, rows, strict=True):
-                self._fill(node, dtype, row)
-            for (node, source), (largest, least) in zip(whole, pairs, strict=True):
-                as_bool = source.dtype is torch.bool
-                node["Max"], node["Min"] = (bool(largest), bool(least)) if as_bool else (largest, least)
-
-    def _fill(self, node: dict[str, Any], dtype: DType | None, row: list[float]) -> None:
-        for spec, value in zip(STATISTICS, row, strict=True):
-            if dtype is not None and spec.tolerance is not ToleranceOf.ELEMENT:
-                value = round_statistic(value, dtype, self._precision)
-            node[spec.name] = value
+            measured, self._measured = self._measured, []
+            rows, self._rows = self._rows, []
+            streams, self._streams = self._streams, set()
+        for stream in streams:
+            if (present := _current_stream(stream.device)) != stream:
+                present.wait_stream(stream)
+        for device in {entry[1].device for entry in measured} | {entry.values.device for entry in rows}:
+            here = Rows.of([entry for entry in measured if entry[1].device == device])
+            parts = [*([] if here is None else [here]), *(entry for entry in rows if entry.values.device == device)]
+            host = (parts[0].values if len(parts) == 1 else _F.cat([part.values for part in parts])).cpu()
+            for part, values in zip(parts, host.split([part.values.numel() for part in parts]), strict=True):
+                part.fill(values if len(parts) == 1 else values.clone(), self._precision)  # a clone is aligned
 
 
-def _to_host(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
-    """Copy the rows of one device to the host at once; rows of both kinds are copied as bytes."""
-    real = _F.stack(moments) if moments else None
-    whole = _F.stack([pair.to(torch.int64) for pair in extremes]) if extremes else None
-    if real is None or whole is None:
-        return ([] if real is None else real.cpu().tolist()), ([] if whole is None else whole.cpu().tolist())
-    host = _F.cat([real.view(torch.uint8).flatten(), whole.view(torch.uint8).flatten()]).cpu()
-    split = real.numel() * real.element_size()
-    return host[:split].view(real.dtype).view(real.shape).tolist(), host[split:].view(torch.int64).view(-1, 2).tolist()
+def _current_stream(device: torch.device) -> Any:
+    """Return the stream of this thread on a device; None where the device has no streams."""
+    if device.type == "cpu":  # torch.cpu has streams by name only
+        return None
+    module: Any = getattr(torch, device.type, None)
+    return module.current_stream(device) if hasattr(module, "current_stream") else None
 
 
 def _as_float(tensor: torch.Tensor) -> torch.Tensor:
@@ -126,17 +259,9 @@ def _as_float(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.element_size() > 1 else tensor.to(torch.float32)
 
 
-def _accumulator(tensor: torch.Tensor) -> torch.dtype:
+def accumulator(tensor: torch.Tensor) -> torch.dtype:
+    """Return the dtype in which sums are accumulated on the device of a tensor."""
     return torch.float32 if tensor.device.type in _NO_FLOAT64 else torch.float64
-
-
-def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
-    """Return the statistics of a float tensor, in table order, as a vector on its device."""
-    wide = _accumulator(tensor)
-    least, largest = _F.aminmax(tensor)
-    mean = _F.sum(tensor, dtype=wide) / tensor.numel()
-    norm = _norm(tensor, 2, None, False, dtype=wide)
-    return _F.stack([largest.to(wide), least.to(wide), mean, norm * math.sqrt(repeats)])
 
 
 def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) -> TensorStats:
@@ -158,7 +283,7 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
     else:
         low, high = _F.aminmax(source)
         least, largest = _item(low), _item(high)
-    total, squares = _sums(source)
+    total, squares = sums(source)
     count = source.numel()
     if _SAFE_SQUARES[0] < squares < _SAFE_SQUARES[1]:
         raw = RawStats(largest, least, total / count, math.sqrt(squares))
@@ -167,12 +292,12 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
     return finish(raw, dtype, precision)
 
 
-def _sums(flat: torch.Tensor) -> tuple[float, float]:
-    """Return sum and sum of squares in float64."""
+def sums(flat: torch.Tensor, total_too: bool = True) -> tuple[float, float]:
+    """Return sum (0.0 where it is not wanted) and sum of squares of a tensor of one dimension, in float64."""
     total = squares = 0.0
     for piece in (flat,) if flat.numel() <= _PIECE else _F.split(flat, _PIECE):
         wide = _to(piece, torch.float64)
-        total += _item(_F.sum(wide))
+        total += _item(_F.sum(wide)) if total_too else 0.0
         squares += _item(_F.dot(wide, wide))
     return total, squares
 
@@ -183,22 +308,16 @@ def _scaled(source: torch.Tensor, magnitude: float, total: float, squares: float
     if source.dtype is not torch.float64 or not 0 < magnitude < math.inf:
         return total / count, math.sqrt(squares)
     scale = 2.0 ** max(math.frexp(magnitude)[1] - 1, -1000)
-    total, squares = _sums(_F.div(source, scale))
+    total, squares = sums(_F.div(source, scale))
     return total / count * scale, math.sqrt(squares) * scale
 
 
 class Projector:
-    """Computes projections: at once on the CPU, at the next ``settle`` on a device."""
+    """Computes projections: at once on the CPU, at the next ``settle`` of ``deferred`` on a device."""
 
-    def __init__(self, kernel: Kernel | None) -> None:
+    def __init__(self, kernel: Kernel | None, deferred: DeferredStatistics) -> None:
         self._kernel = kernel
-        self._lock = threading.Lock()
-        self._pending: list[tuple[dict[str, Any], torch.Tensor]] = []
-
-    @property
-    def outstanding(self) -> bool:
-        """Return whether records wait for ``settle``."""
-        return bool(self._pending)
+        self._deferred = deferred
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         """Write the projection into the record ``node``, now or at the next ``settle``; None without numbers."""
@@ -210,21 +329,10 @@ class Projector:
             with torch.no_grad():
                 if plain.is_cpu:
                     node[KEY] = self._on_host(plain.contiguous())
-                    return
-                scalar = device_projection(plain)
+                else:
+                    self._deferred.add_measured(node, device_projection(plain))
         except (RuntimeError, TypeError):  # torch has no arithmetic for this dtype
             return
-        with self._lock:
-            self._pending.append((node, scalar))
-
-    def settle(self) -> None:
-        """Fill all pending records, with one copy per device."""
-        with self._lock:
-            pending, self._pending = self._pending, []
-        for device in {scalar.device for _, scalar in pending}:
-            group = [(node, scalar) for node, scalar in pending if scalar.device == device]
-            for (node, _), value in zip(group, _F.stack([scalar for _, scalar in group]).cpu().tolist(), strict=True):
-                node[KEY] = value
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
         dtype = find_dtype(str(plain.dtype))
@@ -234,20 +342,31 @@ class Projector:
         return projection(real.to(torch.float64).numpy())
 
 
-def device_projection(plain: torch.Tensor) -> torch.Tensor:
-    """Return the projection of a detached, non-empty tensor as a scalar on its device."""
-    wide = _accumulator(plain)
+def device_projection(plain: torch.Tensor) -> MeasuredOnDevice:
+    """Start to compute the projection of a detached, non-empty tensor: of whole blocks, and of what follows them."""
+    wide = accumulator(plain)
     source = plain.reshape(-1)
-    places, blocks = _weights(str(plain.device), wide, -(-source.numel() // BLOCK))
-    total = _F.zeros((), dtype=wide, device=plain.device)
+    count = -(-source.numel() // BLOCK)
+    places, blocks = _weights(str(plain.device), wide, count)
+    sums, factors = [], []
     for start in range(0, source.numel(), _WIDENED):  # few elements at a time: they take up to eight times their memory
         flat = _as_float(source[start : start + _WIDENED]).to(wide)
-        factors = blocks[start // BLOCK : (start + _WIDENED) // BLOCK]
         whole = flat.numel() // BLOCK
-        total = total + _F.dot(_F.mv(flat[: whole * BLOCK].view(-1, BLOCK), places), factors[:whole])
+        if whole:
+            of_blocks = blocks[start // BLOCK : start // BLOCK + whole]
+            sums.append(_F.dot(_F.mv(flat[: whole * BLOCK].view(-1, BLOCK), places), of_blocks))
+            factors.append(1.0)
         if whole * BLOCK < flat.numel():
-            total = total + _F.dot(flat[whole * BLOCK :], places[: flat.numel() - whole * BLOCK]) * factors[-1]
-    return total
+            sums.append(_F.dot(flat[whole * BLOCK :], places[: flat.numel() - whole * BLOCK]))
+            factors.append(float(block_weights(count)[-1]))
+    return MeasuredOnDevice(tuple(sums), partial(_write_projection, factors))
+
+
+def _write_projection(
+    factors: Sequence[float], node: dict[str, Any], numbers: Sequence[Any], precision: Precision
+) -> None:
+    """Write the sum of the numbers, each times its factor."""
+    node[KEY] = sum(number * factor for number, factor in zip(numbers, factors, strict=True))
 
 
 @lru_cache(maxsize=64)

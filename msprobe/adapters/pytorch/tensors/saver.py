@@ -58,11 +58,11 @@ class TensorSaver:
         """
         kind = _STORAGES.get(plain.dtype)
         if kind is None or type(plain) is not torch.Tensor or not plain.is_cpu:
-            _save_by_torch(plain, path)
+            save_by_torch(plain, path)
             return
         size = plain.numel() * kind[1]
         if size >= LARGEST:
-            _save_by_torch(plain, path)
+            save_by_torch(plain, path)
             return
         dense = plain  # lives until the file is written: only its address is handed on
         if not plain.is_contiguous():
@@ -74,7 +74,12 @@ class TensorSaver:
         self._files.write(path, kind, tuple(dense.shape), elements, crc)
 
 
-def _save_by_torch(plain: torch.Tensor, path: str | Path) -> None:
+def save_by_torch(plain: torch.Tensor, path: str | Path) -> None:
+    """Write a tensor with ``torch.save``, without what lies beside it in its storage.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     if not plain.is_contiguous():
         plain = plain.contiguous()
     elif storage(plain).nbytes() != plain.numel() * plain.element_size():

@@ -33,8 +33,9 @@ from msprobe.adapters.pytorch.tensors.memory import (
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Projector, host_statistics
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
-from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory, is_capturing
 from msprobe.core.dump.record.declared_shards import USED, declared
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
@@ -84,6 +85,9 @@ class TorchTensorOps:
         native: use the compiled kernel where it exists; False measures with torch alone.
         unwritten: knows the memory that nobody has written, whose content is no value.
         arrivals: knows the tensors that are still being received.
+
+    Attributes:
+        deferred: the statistics that a device is computing.
     """
 
     suffix = ".pt"
@@ -103,8 +107,8 @@ class TorchTensorOps:
         self._summary = measuring.summary if measuring is not None and native else None
         fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
-        self._deferred = DeferredStatistics(self._high)
-        self._projector = Projector(self._kernel)
+        self.deferred = DeferredStatistics(self._high)
+        self._projector = Projector(self._kernel, self.deferred)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
@@ -148,15 +152,14 @@ class TorchTensorOps:
 
     @property
     def outstanding(self) -> bool:
-        return self._deferred.outstanding or self._projector.outstanding
+        return self.deferred.outstanding
 
     def settle(self) -> None:
-        self._deferred.settle()
-        self._projector.settle()
+        self.deferred.settle()
 
     @without_overrides
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        if self._unwritten.holds(tensor):
+        if self._unwritten.holds(tensor) or is_capturing(tensor):
             return
         with WithoutSubclass():
             self._projector.project(tensor, node)
@@ -219,7 +222,21 @@ class TorchTensorOps:
 
     def _with_values(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Return the tensor as one that can be read; None where it has no memory, or nobody has written that."""
-        return None if self._unwritten.holds(tensor) else with_memory(tensor)
+        return None if self._unwritten.holds(tensor) else self._readable(tensor)
+
+    def _readable(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Return the tensor as one that can be read now; None where it has no memory, or a graph is being captured.
+
+        To read a value then would end the capture of the program.
+        """
+        if not is_capturing(tensor):
+            return with_memory(tensor)
+        if first_time("values during a capture"):
+            logger.warning(
+                "a graph of the device is being captured, in which nothing has a value yet: its calls are recorded "
+                "without values; use AclGraphDumper, which records what captured graphs compute"
+            )
+        return None
 
     def _without_values(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         """Return the record of a tensor that nobody has written."""
@@ -233,7 +250,7 @@ class TorchTensorOps:
     def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
-        plain = with_memory(tensor)
+        plain = self._readable(tensor)
         if statistics:
             set_statistics(node, NO_STATS)
             if plain is not None and plain.numel():
@@ -261,9 +278,9 @@ class TorchTensorOps:
                     ordered = plain.contiguous() if projection and self._summary is not None else dense(plain)
                     set_measured(node, self._values(ordered, entry[1], self._high, projection))
                 return
-            self._deferred.add(plain, node, repeats)
+            self.deferred.add(plain, node, repeats)
             if plain.is_cpu:
-                self._deferred.settle()
+                self.deferred.settle()
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 

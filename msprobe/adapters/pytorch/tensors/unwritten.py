@@ -52,7 +52,7 @@ class TorchUnwrittenMemory(UnwrittenMemory):
         return type(tensor) in PLAIN and tensor.layout is torch.strided
 
     def is_sampled(self, tensor: Any) -> bool:
-        return not tensor.is_meta and (tensor.is_cpu or not _is_capturing(tensor))
+        return not tensor.is_meta and (tensor.is_cpu or not is_capturing(tensor))
 
     def base(self, tensor: Any) -> int:
         return address(tensor) - int(tensor.storage_offset()) * int(tensor.element_size())
@@ -73,7 +73,11 @@ class TorchUnwrittenMemory(UnwrittenMemory):
         return _StorageLifetime(tensor)
 
     def sample(self, tensor: Any, size: int) -> bytes | torch.Tensor:
-        return host_sample(self.base(tensor), size) if tensor.is_cpu else device_sample(tensor, size)
+        if tensor.is_cpu:
+            return host_sample(self.base(tensor), size)
+        if is_capturing(tensor):
+            raise RuntimeError("to compare two samples the host would wait, which ends the capture of a graph")
+        return device_sample(tensor, size)
 
     def is_same_sample(self, sample: bytes | torch.Tensor, earlier: bytes | torch.Tensor) -> bool:
         return is_same_sample(sample, earlier)
@@ -118,11 +122,15 @@ def is_same_sample(sample: bytes | torch.Tensor, earlier: bytes | torch.Tensor) 
         return torch.equal(sample, earlier)
 
 
-def _is_capturing(tensor: torch.Tensor) -> bool:
-    """Return whether the device records a graph, to which nothing may be added."""
-    module = getattr(torch, tensor.device.type, None)
-    capturing = getattr(module, "is_current_stream_capturing", None)
-    return capturing is not None and capturing()
+def is_capturing(tensor: torch.Tensor) -> bool:
+    """Return whether the device of a tensor captures a graph on the present stream: no value can be read then."""
+    return captures_graph(tensor.device.type)
+
+
+def captures_graph(device: str) -> bool:
+    """Return whether a device of this type captures a graph on the present stream; False where it has no graphs."""
+    capturing = getattr(getattr(torch, device, None), "is_current_stream_capturing", None)
+    return capturing is not None and bool(capturing())
 
 
 def read_arguments(

@@ -260,6 +260,22 @@ def test_a_graph_break_of_the_program_loses_nothing(bench: Any) -> None:
     assert_same_results(found_results, results, exact=True)
 
 
+def test_graph_breaks_are_told_once_with_their_lines(bench: Any, capfd: Any, fresh_log: None) -> None:
+    model = Breaking()
+    for _ in range(2):
+        collected(bench, model, torch.compile(model, backend=TRACED))
+    told = [line for line in "".join(capfd.readouterr()).splitlines() if "several graphs" in line]
+    assert len(told) == 1
+    assert f"{__file__}:" in told[0]
+    assert "in forward" in told[0]
+
+
+def test_without_graph_breaks_nothing_is_told(bench: Any, capfd: Any, fresh_log: None) -> None:
+    model = Mlp()
+    collected(bench, model, torch.compile(model, backend=TRACED))
+    assert "several graphs" not in "".join(capfd.readouterr())
+
+
 def test_passes_in_flight_keep_their_gradients_apart(bench: Any) -> None:
     model = Mlp()
     compiled = torch.compile(model, backend=TRACED)
@@ -331,13 +347,17 @@ def test_several_models(bench: Any) -> None:
     assert len(bench.read().names("Module.0.")) == len(bench.read().names("Module.1.")) == 8
 
 
-def test_checkpointed_block(bench: Any) -> None:
+def test_checkpointed_block(bench: Any, capfd: Any, fresh_log: None) -> None:
     model = Recomputed()
     plain = train(torch.compile(model, backend=TRACED), batch())
     found, _, results = collected(bench, model, torch.compile(model, backend=TRACED))
     assert torch.equal(plain["gradient"], results["gradient"])
     assert "Module.block.fc1.Linear.forward.0" in found
     assert found["Module.tail.Linear.backward.0"]["output"][0]["Norm"] is not None
+    assert "Module.block.fc1.Linear.forward.1" not in found
+    told = [line for line in "".join(capfd.readouterr()).splitlines() if "recorded once" in line]
+    assert len(told) == 1
+    assert "the first of them is Module.block" in told[0]
 
 
 def test_an_exported_program_has_nothing_of_ours(bench: Any) -> None:

@@ -1,0 +1,1 @@
+"""Compiled modules checked against their eager originals while a program runs."""

@@ -1,0 +1,1 @@
+"""Calls that move a training on: schedulers, clipping, generation, and gradients that no call clears."""
