@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from msprobe.adapters.mindspore.trainer_callbacks import MsprobeInitStep, MsprobeStep
     from msprobe.adapters.mindspore.value_saver import save, save_grad, step
     from msprobe.adapters.msadapter.debugger import PrecisionDebugger
+    from msprobe.adapters.msadapter.monitor.trainer_mon import TrainerMon
+    from msprobe.monitor.trainer_monitor_v2 import TrainerMonitorV2
 
 _MODULES = {
     "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",
+    "TrainerMon": "msprobe.adapters.msadapter.monitor.trainer_mon",
+    "TrainerMonitorV2": "msprobe.monitor.trainer_monitor_v2",
     "seed_all": "msprobe.adapters.mindspore.random.determinism",
     "MsprobeInitStep": "msprobe.adapters.mindspore.trainer_callbacks",
     "MsprobeStep": "msprobe.adapters.mindspore.trainer_callbacks",
@@ -23,7 +27,17 @@ _MODULES = {
     "step": "msprobe.adapters.mindspore.value_saver",
 }
 
-__all__ = ["MsprobeInitStep", "MsprobeStep", "PrecisionDebugger", "save", "save_grad", "seed_all", "step"]
+__all__ = [
+    "MsprobeInitStep",
+    "MsprobeStep",
+    "PrecisionDebugger",
+    "TrainerMon",
+    "TrainerMonitorV2",
+    "save",
+    "save_grad",
+    "seed_all",
+    "step",
+]
 
 
 def __getattr__(name: str) -> Any:

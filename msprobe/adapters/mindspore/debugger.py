@@ -6,7 +6,6 @@ Before a session opens, ``refuse_for_mode`` raises for settings that the present
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from mindspore import nn
@@ -41,11 +40,11 @@ class PrecisionDebugger(Debugger):
         return make_backend(config, current, thread)
 
     @classmethod
-    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
+    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
         request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
         if looks_at_values(config):
             launch_at_once()
-        session = super().make_session(config, watch, label)
+        session = super().make_session(config, watch)
         if request is not None:
             session.closing.callback(withdraw_request, request)
         return session
@@ -68,6 +67,13 @@ class PrecisionDebugger(Debugger):
         """Begin collecting; see ``Debugger.start``. The scheduler of ``msrun``, which runs no model, does nothing."""
         if not is_scheduler():
             super().start(model, *args, **kwargs)
+
+    @classmethod
+    def stop(cls) -> None:
+        """Stop collecting; see ``Debugger.stop``. In a static graph it ends ``monitor(optimizer)`` too."""
+        super().stop()
+        if cls._probe is not None and in_graph_mode():
+            cls._probe.detach()
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

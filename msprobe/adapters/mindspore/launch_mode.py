@@ -19,7 +19,13 @@ from msprobe.core.log import logger
 
 def looks_at_values(config: DumpConfig) -> bool:
     """Return whether ``config`` measures values of a dynamic graph on a CPU, one call after the other."""
-    return on_cpu() and not in_graph_mode() and config.task_spec.bodies and config.level != "L2"
+    measures = config.task_spec.bodies or config.task == "grad_probe"
+    return launches_late() and measures and config.level != "L2"
+
+
+def launches_late() -> bool:
+    """Return whether operators may run later than their calls, in memory that this process reads."""
+    return on_cpu() and not in_graph_mode()
 
 
 def launch_at_once() -> None:

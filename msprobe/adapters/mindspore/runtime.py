@@ -40,6 +40,10 @@ class MindSporeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
+    def autocast(self) -> str | None:
+        """Return None: MindSpore casts by calls that are part of the program."""
+        return None
+
     def autograd(self) -> str | None:
         """Return ``no_grad`` under MindSpore's context of this name, which is private so far, else ``grad``.
 

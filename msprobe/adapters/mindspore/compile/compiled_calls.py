@@ -78,6 +78,7 @@ class MindSporeGraphTap:
                 yield
         finally:
             self._settle()
+            self._tell_of_unmeasured()
 
     # ---- called by a graph while it runs, in the thread that runs it (``GraphReader``) ----
 
@@ -113,6 +114,23 @@ class MindSporeGraphTap:
             settle()
             self._sender.settle()
             receiver.ran()
+
+    def _tell_of_unmeasured(self) -> None:
+        """Log which cells the source calls, in cells that ran, of which no call ran: each once."""
+        paths = {".".join(site.stem.split(".")[1:-1]): number for number, site in enumerate(self._sites)}
+        any_called = any(site.called for site in self._sites)
+        for path, number in paths.items():
+            parent, _, name = path.rpartition(".")
+            around = paths.get(parent)
+            runs = any_called if around is None else self._sites[around].called
+            parts = self._parts_of_model() if around is None else self._parts[around]
+            site = self._sites[number]
+            if runs and name in parts and not site.called and first_time(("not measured", site.stem)):
+                logger.info(
+                    "not measured: %s. The source calls it, and the compiled graph did not run it: its result is not "
+                    "used, so that the compiler removed it, or its branch was not taken",
+                    site.stem,
+                )
 
     def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -167,8 +185,15 @@ class MindSporeGraphTap:
         try:
             for reference, site in self._cells.named_cells():
                 cell = reference()
-                if cell is not None and not cell.has_bprop:
-                    undo += self._tap(cell, site)
+                if cell is None:
+                    continue
+                if cell.has_bprop and self._modes.backward and first_time(("not measured", "bprop", site.stem)):
+                    logger.info(
+                        "not measured: the gradients of calls of %s. The cell has a bprop of its own, which the graph "
+                        "runs in place of what gradients are recorded by; a dynamic graph records them",
+                        site.stem,
+                    )
+                undo += self._tap(cell, site)
             yield
         finally:
             for restore in reversed(undo):

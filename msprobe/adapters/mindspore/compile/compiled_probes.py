@@ -81,7 +81,7 @@ class GraphCode:
                 result = tap_output(result, call, (0,))
             if outputs:
                 for position in range(len(values)):
-                    if _sendable(values[position]):
+                    if sendable(values[position]):
                         at = place("forward", "parameters", scalars[position], keys[position])
                         result = _after(result, send(flat(ops.stop_gradient(values[position])), at, call))
             return _after(result, end(_first(result, site), call))
@@ -94,7 +94,7 @@ class GraphCode:
         send, place, site = self._sender.send_back, self._place, self._sender.place(number)
 
         def hook(gradient: Any) -> Any:
-            if not _sendable(gradient):
+            if not sendable(gradient):
                 return gradient
             return ops.depend(gradient, send(flat(gradient), place("parameters_grad", "", scalar, key, number), site))
 
@@ -108,7 +108,7 @@ class GraphCode:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
                 value = ops.depend(value, call)
-                if forward and _sendable(value):
+                if forward and sendable(value):
                     at = place("forward", section, scalar, *path)
                     value = ops.depend(value, send(flat(ops.stop_gradient(value)), at, call))
                 if backward and _has_gradient(value):
@@ -132,7 +132,7 @@ class GraphCode:
         def tap_output(value: Any, call: Any, path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
-                if forward and _sendable(value):
+                if forward and sendable(value):
                     at = place("forward", "output", scalar, *path)
                     value = ops.depend(value, send(flat(ops.stop_gradient(value)), at, call))
                 if backward and _has_gradient(value):
@@ -205,10 +205,10 @@ def flat(value: Any) -> Any:
 
 
 def _has_gradient(value: Any) -> Any:
-    return value.dtype in _FLOATS and _sendable(value)
+    return value.dtype in _FLOATS and sendable(value)
 
 
-def _sendable(value: Any) -> Any:
+def sendable(value: Any) -> Any:
     """Return whether the graph can send this tensor: not an empty one, and not a bfloat16 without dimension."""
     if value.dtype not in _DTYPES or 0 in value.shape:
         return False
@@ -218,7 +218,7 @@ def _sendable(value: Any) -> Any:
 def _first(value: Any, otherwise: Any) -> Any:
     """Return the first tensor in ``value`` that can be sent, in the form for sending."""
     if isinstance(value, mindspore.Tensor):
-        return flat(ops.stop_gradient(value)) if _sendable(value) else otherwise
+        return flat(ops.stop_gradient(value)) if sendable(value) else otherwise
     if isinstance(value, (tuple, list)):
         for part in value:
             tensor = _first(part, None)

@@ -10,7 +10,6 @@ time, during backward, is recorded under the name of that cell.
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,9 +23,8 @@ from msprobe.adapters.mindspore.runtime_facts import (
     reopens,
     second_runner,
 )
-from msprobe.adapters.mindspore.taps.jit_tap import EXECUTOR
 from msprobe.adapters.mindspore.taps.parameter_names import ParameterNames, own_parameters
-from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook
+from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, ParameterHooks
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -52,7 +50,7 @@ class MindSporeModuleTap:
         self._sites = ModuleNames()
         self._again: dict[int, Entry] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._hooks: list[ParameterHook] = []
+        self._hooks = ParameterHooks()
 
     def adopt(self, model: Any) -> None:
         for head, part in models_with_prefixes(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
@@ -109,40 +107,11 @@ class MindSporeModuleTap:
             for key, parameter in site.parameters()
             if getattr(parameter, "requires_grad", True)
         ]
-        self._hooks = hooks
-        executor = Patches()  # they are there until the step ends, and functions are compiled after ``stop`` too
-        if hooks and EXECUTOR is not None:
-            executor.plan(EXECUTOR, "compile", self._without_hooks(EXECUTOR.compile))
-        executor.apply()
+        return self._hooks.attach(hooks)
 
-        def detach() -> None:
-            executor.undo()
-            self._hooks = []
-            for hook in hooks:
-                hook.remove()
-
-        return detach
-
-    @contextlib.contextmanager
-    def without_gradient_hooks(self) -> Iterator[None]:
+    def without_gradient_hooks(self) -> contextlib.AbstractContextManager[None]:
         """Take the hooks off the parameters inside the returned context: the graph compiler would read them too."""
-        hooks, self._hooks = self._hooks, []  # none to take off where this is entered again inside
-        for hook in hooks:
-            hook.remove()
-        try:
-            yield
-        finally:
-            self._hooks = hooks
-            for hook in hooks:
-                hook.set()
-
-    def _without_hooks(self, compile: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(compile)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self.without_gradient_hooks():
-                return compile(*args, **kwargs)
-
-        return call
+        return self._hooks.taken_off()
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         self.parameter_names.add(head, model)

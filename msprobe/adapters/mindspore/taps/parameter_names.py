@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msprobe.adapters.mindspore.runtime_facts import is_recompute_cell, on_cpu
+from msprobe.adapters.mindspore.tensors.memory import LOWEST
 from msprobe.adapters.mindspore.versions import address_of_tensors
 
 _PARTS = ("_cells", "_modules")
 _PARAMETERS = ("_params", "_parameters")
 _address_of = address_of_tensors()
-_LOWEST = 1 << 12  # no memory lies below: a parameter whose initializer has not run yet may give 0
 
 
 class ParameterNames:
@@ -63,7 +63,7 @@ class ParameterNames:
         find_address = _address_of if on_cpu() else None
         for name, parameter in self.all():
             address = 0 if find_address is None or 0 in parameter.shape else find_address(parameter)
-            groups.setdefault(address if address > _LOWEST else id(parameter), []).append(name)
+            groups.setdefault(address if address > LOWEST else id(parameter), []).append(name)
         return [names for names in groups.values() if len(names) > 1]
 
 

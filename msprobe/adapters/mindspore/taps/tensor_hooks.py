@@ -11,10 +11,19 @@ the hooks of parameters as part of the graph; of those here it reads ``_same_gra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from msprobe.adapters.mindspore.versions import can_have_gradient, hooks_of, register_native_hook, says_no_gradient
+from msprobe.adapters.mindspore.versions import (
+    can_have_gradient,
+    hooks_of,
+    jit_executor,
+    register_native_hook,
+    says_no_gradient,
+)
+from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
@@ -125,3 +134,48 @@ class ParameterHook:
         self._target.report = None
         if self._remove is not None:
             self._remove()
+
+
+class ParameterHooks:
+    """Hooks on many parameters. They are off while the graph compiler works: it would read them too."""
+
+    def __init__(self) -> None:
+        self._hooks: list[ParameterHook] = []
+
+    def attach(self, hooks: list[ParameterHook]) -> Callable[[], None]:
+        """Take care of hooks that are set; return the function that removes them."""
+        self._hooks = hooks
+        executor = Patches()  # they are there until the step ends, and functions are compiled after ``stop`` too
+        kind = jit_executor()
+        if hooks and kind is not None:
+            executor.plan(kind, "compile", self._without(kind.compile))
+        executor.apply()
+
+        def detach() -> None:
+            executor.undo()
+            self._hooks = []
+            while hooks:  # a second call finds none
+                hooks.pop().remove()
+
+        return detach
+
+    @contextlib.contextmanager
+    def taken_off(self) -> Iterator[None]:
+        """Take the hooks off the parameters inside the returned context."""
+        hooks, self._hooks = self._hooks, []  # none to take off where this is entered again inside
+        for hook in hooks:
+            hook.remove()
+        try:
+            yield
+        finally:
+            self._hooks = hooks
+            for hook in hooks:
+                hook.set()
+
+    def _without(self, compile: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compile)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.taken_off():
+                return compile(*args, **kwargs)
+
+        return call

@@ -17,10 +17,10 @@ import numpy as np
 
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.tensors.bfloat16 import bits_of, from_bits, widened
+from msprobe.adapters.mindspore.tensors.memory import HAS_ADDRESSES, address
 from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
 from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
-from msprobe.adapters.mindspore.versions import address_of_tensors, native_tensor
 from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.store.record_walk import UNINITIALISED
 from msprobe.core.store.safe_files import replacement
@@ -34,11 +34,6 @@ from msprobe.core.tensors.statistics import NO_STATS, set_statistics
 from msprobe.native import measuring
 
 _TYPE = "mindspore.Tensor"
-_CORE = native_tensor()
-"""The C++ class of tensors: its attributes are read directly, which saves a Python call each."""
-_IS_CONTIGUOUS: Any = _CORE.is_contiguous
-_DATA_PTR: Any = address_of_tensors()
-_LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
 """By ``id`` of the framework's dtype, which is kept here: hashing a dtype takes longer than measuring a tensor."""
 _MOST_DTYPES = 256
@@ -63,7 +58,7 @@ class MindSporeTensorOps:
         self._known = self._unwritten.known  # asked of every tensor: while it is empty, that is all
         self._high = precision == "high"
         self._summary = measuring.summary if measuring is not None and native else None
-        self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
+        self._in_place = self._summary is not None and HAS_ADDRESSES and on_cpu()
         self._device = None if on_cpu() else DeferredStatistics("high" if self._high else "low")
         self._readable: dict[type, bool] = {}  # filled at run time: MindSpore creates the type of parameters then
 
@@ -176,12 +171,12 @@ class MindSporeTensorOps:
 
     def _read(self, tensor: Any, dtype: DType | None, projection: bool) -> Sequence[Any]:
         """Return the statistics of a tensor, read at its address; of a copy when it is not dense or has no address."""
-        if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
+        if dtype is not None and dtype.code >= 0 and (count := tensor._size):
             try:
-                pointer = _DATA_PTR(tensor)
+                pointer = address(tensor)
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
                 return NO_STATS
-            if pointer >= _LOWEST:
+            if pointer:
                 return self._summary(pointer, count, dtype.code, self._high, projection)  # type: ignore[misc]
         return self._copied(tensor, dtype, projection)
 
@@ -226,6 +221,15 @@ def _bits(tensor: Any) -> Any:
         return bits_of(widened(tensor)) if tensor.dtype == mindspore.bfloat16 else None
     except (RuntimeError, TypeError, ValueError):
         return None
+
+
+def numbers_of(tensor: Any) -> Any:
+    """Return the values as an array of numbers that numpy knows, bfloat16 as float32; None when there are none."""
+    array = host(tensor)
+    if array is None:
+        return None
+    array = _of_numpy(array, tensor)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 def _of_numpy(array: Any, tensor: Any) -> Any:

@@ -14,6 +14,7 @@ import mindspore
 from mindspore import mint
 
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.tensors.memory import LOWEST
 from msprobe.adapters.mindspore.tensors.partial_writes import WrittenElements
 from msprobe.adapters.mindspore.versions import address_of_tensors, native_tensor
 from msprobe.core.capture.partial_writes import LARGEST
@@ -23,7 +24,6 @@ MAKERS: Mapping[Any, tuple[str, ...]] = {mint: ("empty", "empty_like"), mindspor
 """The functions that return memory which nobody has written, by owner; ``empty`` of ``mindspore.numpy`` is zeros."""
 
 _DATA_PTR: Any = address_of_tensors()
-_LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _PURGE = 64
 
 
@@ -40,7 +40,7 @@ class MindSporeUnwrittenMemory(UnwrittenMemory):
         return _base(tensor)
 
     def size(self, tensor: Any) -> int:
-        return int(tensor.untyped_storage().nbytes()) if _base(tensor) >= _LOWEST else 0
+        return int(tensor.untyped_storage().nbytes()) if _base(tensor) >= LOWEST else 0
 
     def element_size(self, tensor: Any) -> int:
         return int(tensor.itemsize)
