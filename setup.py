@@ -23,7 +23,9 @@ HEADERS = (
     "difference",
     "elements",
     "exchange",
+    "moments",
     "rounding",
+    "similarity",
     "strided",
     "weights",
 )

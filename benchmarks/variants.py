@@ -22,8 +22,15 @@ OPTIONS = {
     "noextra": "extra_info off: no call stacks",
     "async": "async_dump on",
     "projection": "with the order-sensitive statistic; the reference has none",
+    "ring": "steps stay in memory, watched for NaN and spikes; the reference has none",
+    "unwatched": "steps stay in memory, and only an exception or a call writes them; the reference has none",
+    "tenth": "a tenth of the calls is recorded; the reference has no samples",
     "unordered": "without the order-sensitive statistic",
+    "operators": "operators of ATen and modules alone; the reference has none",
+    "graph": "the model is compiled with the back end msprobe; the reference has none",
+    "aten": "the model is compiled with the back end msprobe_aten; the reference has none",
 }
+BACKENDS = {"graph": "msprobe", "aten": "msprobe_aten"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,14 @@ class Variant:
 
     @property
     def only_ours(self) -> bool:
-        return bool(self.options & {"fallback", "projection"})
+        return bool(
+            self.options & {"fallback", "projection", "ring", "unwatched", "tenth", "operators", "graph", "aten"}
+        )
+
+    @property
+    def compiler(self) -> str:
+        """The back end that compiles the model; "" for none."""
+        return next((name for option, name in BACKENDS.items() if option in self.options), "")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,13 +62,19 @@ class Variant:
     def config(self, dump_path: Path) -> dict[str, Any]:
         """The config.json of this variant."""
         task = "statistics" if self.task in SUMMARY_MODES else self.task
-        section: dict[str, Any] = {"scope": [], "list": []}
+        section: dict[str, Any] = {"scope": [], "list": ["Aten.", "Module."] if "operators" in self.options else []}
         if task != "structure":
             section["data_mode"] = ["all"]
         if task == "statistics":
             section["summary_mode"] = SUMMARY_MODES[self.task]
             if self.options & {"projection", "unordered"}:
                 section["projection"] = "projection" in self.options
+            if "ring" in self.options:
+                section["ring"] = {"steps": 3}
+            if "unwatched" in self.options:
+                section["ring"] = {"steps": 3, "on": ["trigger", "exception"]}
+            if "tenth" in self.options:
+                section["sample"] = {"share": 0.1}
         return {
             "task": task,
             "dump_path": str(dump_path),

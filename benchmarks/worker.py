@@ -49,6 +49,8 @@ class Subject:
             self._create(folder)
         self.create_s = time.process_time() - began
         self.model, self.train = build(workload)
+        if variant.compiler:
+            self.model.compile(backend=variant.compiler)
 
     def _create(self, folder: Path) -> None:
         import msprobe

@@ -3,7 +3,7 @@
     from msprobe.pytorch.debugger.precision_debugger import PrecisionDebugger     # is msprobe.pytorch.PrecisionDebugger
 
 The finder is asked only for modules below ``msprobe`` that do not exist, so a module of today always wins. Nothing is
-loaded until an attribute is used. What belongs to a later version can be imported, and says so when it is called.
+loaded until an attribute is used.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import importlib
 import importlib.machinery
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
-_LATER = "later: "
-_INSTEAD = " -> "
 _tables: dict[str, dict[str, dict[str, str]]] = {}
 
 
@@ -53,7 +51,8 @@ class LegacyFinder:
         if not name.startswith(f"{_PACKAGE}.") or name.rpartition(".")[2].startswith("_"):
             return None
         if name in _table("modules"):
-            return importlib.machinery.ModuleSpec(name, _LegacyLoader(), is_package=True)  # type: ignore[arg-type]
+            package = "main" not in _table("modules")[name]  # Python runs no package by its name
+            return importlib.machinery.ModuleSpec(name, _LegacyLoader(), is_package=package)  # type: ignore[arg-type]
         close = _nearest(name)
         hint = f"; did you mean {close!r}?" if close else ""
         raise ModuleNotFoundError(f"No module named {name!r} in this version of msprobe{hint}", name=name)
@@ -68,6 +67,10 @@ class _LegacyLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run: attributes are found when they are used."""
+
+    def get_code(self, name: str) -> CodeType:
+        """Return what ``python -m NAME`` runs: the attribute ``main`` of the module."""
+        return compile(f"import sys\nfrom {name} import main\nsys.exit(main())\n", f"<{name}>", "exec")
 
 
 class _LegacyModule(ModuleType):
@@ -88,32 +91,7 @@ class _LegacyModule(ModuleType):
         return getattr(self, meant)(*args, **kwargs)
 
 
-class _LaterType(type):
-    """Class attributes of what is not here yet (``ConfigChecker.apply_patches``) fail when they are called."""
-
-    what = ""
-    instead = ""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return _later(f"{cls.what}{_INSTEAD}{cls.instead}")
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        from msprobe.core.errors import InterfaceError
-
-        raise InterfaceError(f"{cls.what} is not part of this version of msprobe; {cls.instead}")
-
-
-def _later(target: str) -> Any:
-    what, _, instead = target.partition(_INSTEAD)
-    facts = {"what": what, "instead": instead or "leave the call out", "__doc__": f"{what}: not part of this version."}
-    return _LaterType(what.partition(" ")[0], (), facts)
-
-
 def _resolve(target: str) -> Any:
-    if target.startswith(_LATER):
-        return _later(target.removeprefix(_LATER))
     module, attribute = target.split(":")
     return getattr(importlib.import_module(module), attribute)
 

@@ -29,7 +29,10 @@ FUZZ_FACTOR = 40
 CALLS = "calls"
 """The property of a test that holds a number of calls."""
 MATRICES: dict[str, str] = {
+    "alerts": "Normal trainings under the monitor: no alert; a spike and a NaN planted in them are found.",
     "benign": "Harmless changes x ten model families x dtypes and emulated devices: the verdict is `same`.",
+    "check": "Trainings with one planted fault each, without it, and correct ones: msprobe check names faults alone.",
+    "compiled": "Operators that inductor computes wrongly: node and line are named; correct models compile silently.",
     "faults": "Faults in ten model families, alone and with a harmless change: module and source line are right.",
     FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
     "facts": "10,000 dumps that differ from a good one in a single fact, in both directions: none passes unexplained.",
@@ -44,6 +47,7 @@ MATRICES: dict[str, str] = {
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
+    "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""

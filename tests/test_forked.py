@@ -71,3 +71,18 @@ def test_a_program_that_takes_too_long_is_killed() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(0.2)
     assert process.returncode == -signal.SIGKILL
+
+
+def test_a_parallel_model_outlives_its_group(tmp_path: Path) -> None:
+    program = """
+import sys, weakref
+import torch
+from torch import distributed
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+kept = weakref.ref(model)
+distributed.destroy_process_group()
+del model
+print(kept() is not None)
+"""
+    assert run(["-c", program, tmp_path / "store"]).stdout == b"True\n"

@@ -11,7 +11,6 @@ import pytest
 
 import msprobe
 from msprobe import legacy_paths
-from msprobe.core.errors import InterfaceError
 from msprobe.legacy_paths import legacy_modules
 
 MODULES = legacy_modules()
@@ -64,20 +63,6 @@ def test_the_chain_of_the_inductor_back_end_falls_back_to_its_own_tolerance() ->
     assert register.exist_in_precision_standard("triton_poi_fused_add_0") is False
     assert const.ERROR != const.PASS
     assert "torch.bfloat16" in supported
-
-
-LATER = sorted({
-    (module, name) for module, names in MODULES.items() for name, target in names.items() if target.startswith("later")
-})
-
-
-@pytest.mark.parametrize(("module", "name"), LATER)
-def test_what_comes_later_says_so_when_called(module: str, name: str) -> None:
-    later = getattr(importlib.import_module(module), name)
-    with pytest.raises(InterfaceError, match="not part of this version"):
-        later("anything", model=1)
-    with pytest.raises(InterfaceError, match="not part of this version"):
-        later.apply_patches("pytorch")
 
 
 def test_an_unknown_path_gets_a_hint() -> None:
@@ -178,8 +163,8 @@ def test_an_import_that_users_of_mindspore_make() -> None:
     assert callable(names["TrainerMon"])
 
 
-def test_what_comes_later_says_what_to_do_instead() -> None:
-    monitor = importlib.import_module("msprobe.pytorch.monitor").TrainerMon
-    with pytest.raises(InterfaceError, match="use PrecisionDebugger") as caught:
-        monitor("config.json", params_have_main_grad=True)
-    assert "\n" not in str(caught.value)
+def test_a_module_that_was_a_program_still_is_one() -> None:
+    words = [sys.executable, "-m", "msprobe.core.monitor.anomaly_processor", "-d", "no_such_folder"]
+    result = subprocess.run(words, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith("msprobe: error: Cannot read: no_such_folder: there is no rank*/anomaly.json")

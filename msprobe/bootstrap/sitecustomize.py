@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "MSPROBE_RUN"
+_ATTACH = ("auto_attach", "monitor.auto_monitor")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -49,7 +50,8 @@ class TorchImportHook:
 def _attach() -> None:
     if importlib.util.find_spec("msprobe") is None:
         sys.path.append(os.path.dirname(os.path.dirname(_HERE)))
-    importlib.import_module("msprobe.adapters.pytorch.auto_attach").attach(os.environ[VARIABLE])
+    for module in _ATTACH:
+        importlib.import_module(f"msprobe.adapters.pytorch.{module}").attach(os.environ[VARIABLE])
 
 
 def _warn_mindspore_program() -> None:

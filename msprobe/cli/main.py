@@ -48,8 +48,17 @@ COMMANDS: dict[str, CommandEntry] = {
     "accept": CommandEntry(
         "msprobe.cli.comparison.accept:command", "Accept the first divergence of a result from now on."
     ),
+    "anomaly_processor": CommandEntry(
+        "msprobe.cli.analysis.anomaly_processor:command", "Name the first alerts of all ranks of a monitor."
+    ),
+    "answers": CommandEntry(
+        "msprobe.cli.analysis.answers:command", "Name the odd answers of a language model (repeated, garbled, NaN)."
+    ),
     "api_precision_compare": CommandEntry(
         "msprobe.cli.checks.api_precision_compare:command", "Judge what acc_check measured on two devices."
+    ),
+    "check": CommandEntry(
+        "msprobe.cli.analysis.check:command", "Name what cannot be right in one run, without a golden one."
     ),
     "code_mapping": CommandEntry(
         "msprobe.cli.collection.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
@@ -58,12 +67,15 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.comparison.compare:command", "Compare two dumps and name the first divergence."
     ),
     "config_check": CommandEntry(
-        "msprobe.cli.comparison.config_check:command", "Compare the parameters of two checkpoints."
+        "msprobe.cli.comparison.config_check:command", "Compare the set-ups of two trainings, or two checkpoints."
     ),
     "data2db": CommandEntry("msprobe.cli.analysis.data2db:command", "Follow the statistics of a dump over its steps."),
     "doctor": CommandEntry("msprobe.cli.collection.doctor:command", "Explain why a dump is, or would be, empty."),
     "import": CommandEntry(
         "msprobe.cli.collection.import_kernels:command", "Make a dump of what MindSpore's runtime dumped."
+    ),
+    "install_deps": CommandEntry(
+        "msprobe.cli.collection.install_deps:command", "Say which optional packages are missing."
     ),
     "graph_visualize": CommandEntry(
         "msprobe.cli.analysis.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
@@ -79,11 +91,17 @@ COMMANDS: dict[str, CommandEntry] = {
     "noise": CommandEntry(
         "msprobe.cli.comparison.noise:command", "Learn from reruns how far two runs normally differ."
     ),
+    "offline_dump": CommandEntry(
+        "msprobe.cli.collection.offline_dump:command", "Run an ONNX model and record every node of it."
+    ),
     "op_generate": CommandEntry(
         "msprobe.cli.checks.op_generate:command", "Write a script that runs one recorded call alone."
     ),
     "overflow_check": CommandEntry(
         "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
+    ),
+    "parse": CommandEntry(
+        "msprobe.cli.analysis.parse:command", "Convert, show and compare tensor files of kernels (ATB, ACL)."
     ),
     "run": CommandEntry("msprobe.cli.collection.run:command", "Run an unmodified training script and collect from it."),
     "run_overflow_check": CommandEntry(
@@ -205,11 +223,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
     words = sys.argv[1:] if arguments is None else arguments
     trains = _is_run(words)
-    if not trains:  # a training handles its signals itself
-        raise_on_termination()
-    status = run(words)
-    if not trains:  # objects of a training may need to be finalized
-        gc.freeze()  # the collection at the end of the process would take a twentieth of a second
+    if trains:  # a training handles its signals itself
+        sys.exit(run(words))
+    raise_on_termination()
+    interrupts = Interrupts()
+    try:
+        status = run(words)
+    except Exception:
+        if not interrupts.seen:
+            raise
+        status = _fail("interrupted", _EXIT_INTERRUPTED)
+    # Objects of a training may need to be finalized, those of other commands need not be.
+    gc.freeze()  # the collection at the end of the process would take a twentieth of a second
     sys.exit(status)
 
 
@@ -243,7 +268,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _output_closed()
     except OSError as error:
-        return _fail(_system_error(error), EXIT_USAGE)
+        return _fail(system_error(error), EXIT_USAGE)
     except MemoryError:
         return _fail(MEMORY_ERROR, EXIT_USAGE)
     return status
@@ -281,7 +306,8 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     return f"{message} (see {path} --help)"
 
 
-def _system_error(error: OSError) -> str:
+def system_error(error: OSError) -> str:
+    """Return an error of the system as one line: the file, and what the system says."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -305,6 +331,19 @@ class Terminated(SystemExit):
         self.status = 128 + number
         super().__init__(self.status)
         self.name = signal.Signals(number).name
+
+
+class Interrupts:
+    """Whether Ctrl-C was pressed: a library that is imported may turn ``KeyboardInterrupt`` into an own error."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._raise)
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        self.seen = True
+        raise KeyboardInterrupt
 
 
 def raise_on_termination() -> None:

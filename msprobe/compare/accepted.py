@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -45,13 +45,18 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 def accepts(entry: AcceptedDifference, found: FirstDivergence) -> bool:
     """Return whether an entry means this finding, and still counts."""
-    if entry.finding != found.kind or entry.is_expired or (entry.slot is not None and entry.slot != found.slot):
-        return False
-    if not (_holds("step", entry.step, found.step) and _holds("rank", entry.rank, found.rank)):
+    if entry.finding != found.kind or (entry.slot is not None and entry.slot != found.slot):
         return False
     if entry.at_most is not None and (found.times_tolerance is None or found.times_tolerance > entry.at_most):
         return False
     names = found.target, found.golden, found.module, found.golden_module
+    return covers(entry, names, found.step, found.rank)
+
+
+def covers(entry: AcceptedDifference, names: Iterable[str | None], step: int | None, rank: int | None) -> bool:
+    """Return whether an entry that still counts means one of the names, in this step on this rank."""
+    if entry.is_expired or not (_holds("step", entry.step, step) and _holds("rank", entry.rank, rank)):
+        return False
     return any(name is not None and _pattern(entry.place).fullmatch(name) for name in names)
 
 
@@ -64,8 +69,8 @@ def uses_of(entries: Sequence[AcceptedDifference], found: Iterable[AcceptedFindi
     return uses
 
 
-def read_accepted(given: AcceptOption | Marked) -> tuple[AcceptedDifference, ...]:
-    """Return the entries of a file, or of its content.
+def read_accepted(given: AcceptOption | Marked, known: Sequence[str] = _FINDINGS) -> tuple[AcceptedDifference, ...]:
+    """Return the entries of a file, or of its content. ``known`` are the findings that an entry may name.
 
     Raises:
         ReadError: the file cannot be read, or an entry is wrong; says the line.
@@ -77,14 +82,14 @@ def read_accepted(given: AcceptOption | Marked) -> tuple[AcceptedDifference, ...
         raise tree.fail("it has no entries; write a list of `finding`, `place` and `reason`")
     entries: dict[str, Marked] = {}
     for item in tree.items("a file of accepted differences"):
-        entry = _entry(item)
+        entry = _entry(item, known)
         if entry.text in entries:
             raise item.fail(f"{entry.text} is accepted already, at {entries[entry.text].where}; leave one of them out")
         entries[entry.text] = item
-    return tuple(_entry(item) for item in entries.values())
+    return tuple(_entry(item, known) for item in entries.values())
 
 
-def _entry(item: Marked) -> AcceptedDifference:
+def _entry(item: Marked, known_findings: Sequence[str]) -> AcceptedDifference:
     if not isinstance(item.value, dict) or not item.value:
         raise item.fail("an accepted difference is written as `finding`, `place` and `reason`")
     known = [one.name for one in fields(AcceptedDifference)]
@@ -96,7 +101,13 @@ def _entry(item: Marked) -> AcceptedDifference:
             why = "say why the difference is accepted" if name == "reason" else f"keys that are needed: {_needed()}"
             raise item.fail(f"an accepted difference without {name}; {why}")
     texts: dict[str, Any] = {name: value.text(name) for name, value in item.value.items() if value.value is not None}
-    checks = {"finding": _finding, "step": _numbers, "rank": _numbers, "at_most": _at_most, "expires": _day}
+    checks: dict[str, Callable[[Marked, str, str], Any]] = {
+        "finding": partial(_finding, known_findings),
+        "step": _numbers,
+        "rank": _numbers,
+        "at_most": _at_most,
+        "expires": _day,
+    }
     for name, check in checks.items():
         if name in texts:
             texts[name] = check(item.value[name], name, texts[name])
@@ -111,13 +122,13 @@ def _needed() -> str:
     return ", ".join(_NEEDED)
 
 
-def _finding(where: Marked, _name: str, text: str) -> str:
+def _finding(known: Sequence[str], where: Marked, _name: str, text: str) -> str:
     if text in _VERDICTS:
         raise where.fail(
-            f"{text!r} is a verdict and no difference, so it cannot be accepted; findings: {', '.join(_FINDINGS)}"
+            f"{text!r} is a verdict and no difference, so it cannot be accepted; findings: {', '.join(known)}"
         )
-    if text not in _FINDINGS:
-        raise where.fail(f"there is no finding {text!r}; findings: {', '.join(_FINDINGS)}")
+    if text not in known:
+        raise where.fail(f"there is no finding {text!r}; findings: {', '.join(known)}")
     return text
 
 

@@ -21,10 +21,10 @@ from msprobe.core.store.reader import Dump
 _KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
 _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDocument`` has others
     {
-        *("kernel_source", "producer", "record_level", "request", "why_empty"),
+        *("kernel_source", "model_file", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
-        *("gradient_calls", "inputs_fed", "perturbed", "scheduled_tokens"),
-        *("parameters_after_step", "gradients_of_step"),
+        *("gradient_calls", "inputs_fed", "perturbed", "scheduled_tokens", "sampled", "kept_for"),
+        *("parameters_after_step", "gradients_of_step", "training_calls", "model_parameters"),
     }
 )
 _FORMAT = ("version", "format_version", "schema_version", "dump_version")

@@ -8,14 +8,17 @@ level L2 a listed call does.
     list, tensor_list    entries by name (``name_test``): a full entry name (``Functional.linear.1.forward``) selects
                          exactly that entry, a fragment (``relu``, ``fc2``) every entry whose name contains it
     scope                the calls between two names, both included (``ScopeWindow``)
+    sample               a share of the calls, by a hash of their names (``sample_test``)
     risk_level           APIs by risk (``risk_test``): CORE keeps the operators that compute or communicate, FOCUS drops
                          those that only move, cast or create data, ALL keeps every API
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import json_text
@@ -31,6 +34,7 @@ class Selection:
     scope: ScopeWindow | None
     inherits: bool
     tensors: NameTest | None
+    sampled: NameTest | None = None
 
     @property
     def filtered(self) -> bool:
@@ -56,7 +60,31 @@ def build_selection(config: DumpConfig) -> Selection:
         scope=ScopeWindow(section.scope[0], section.scope[1]) if section.scope else None,
         inherits=config.level in ("mix", "L2"),
         tensors=name_test(section.tensor_list),
+        sampled=sample_test(section.sampled.share, section.scope),
     )
+
+
+def describe_sample(config: DumpConfig) -> dict[str, Any]:
+    """Return which steps and calls are recorded, for the header; nothing where all are."""
+    sample = config.section.sampled
+    return {} if sample.every == 1 and sample.share == 1.0 else {"every": sample.every, "share": sample.share}
+
+
+def sample_test(share: float, always: Collection[str] = ()) -> NameTest | None:
+    """Return a test that chooses a share of the forward entry names; None where it chooses all.
+
+    The choice follows from the name alone (CRC-32), so two runs record the same calls. A larger share has the calls of
+    a smaller one among it.
+
+    Args:
+        share: the share, above 0.
+        always: entries whose calls are chosen anyway, as a scope begins and ends with them.
+    """
+    if share >= 1.0:
+        return None
+    bound, crc32 = int(share * (1 << 32)), zlib.crc32
+    kept = frozenset(name.replace(".backward", ".forward") for name in always)
+    return lambda name: crc32(name.encode("utf-8", "surrogatepass")) < bound or name in kept
 
 
 def uses_risk_level(config: DumpConfig) -> bool:

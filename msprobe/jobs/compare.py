@@ -160,6 +160,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             failures=settings["junit"] is not None,
             every_page=len(located.pairs) <= _MOST_PAGES,
             alone=len(located.pairs) == 1,
+            group_by=settings["group_by"],
             pages=None if html is None else stack.enter_context(_page_folder(Path(html))),
         )
         outcomes, last = _compare_ranks(located, pair_options, settings)
@@ -169,6 +170,10 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         result = CompareResult(
             _summarize(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
         )
+        if summary.first_divergence is not None:
+            summary.setup = _setup_differences(target, golden)
+        if pair_options.group_by:
+            _group_rows(summary, outcomes, pair_options)
         _write_reports(result, settings)
     return result
 
@@ -179,6 +184,22 @@ def _note_accepted(summary: CompareSummary, extras: Extras, outcomes: list[PairO
         from msprobe.compare.accepted import uses_of  # YAML, only where differences are accepted
 
         summary.accepted = uses_of(extras.accepted, (found for outcome in outcomes for found in outcome.accepted))
+
+
+def _group_rows(summary: CompareSummary, outcomes: list[PairOutcome], options: PairOptions) -> None:
+    """Add the rows that differ by operator to the summary, and write them beside the tables."""
+    from msprobe.compare.rows.operator_groups import merged_groups  # loaded where it is asked for
+    from msprobe.report.operator_table import write_groups
+
+    summary.operators = merged_groups(outcome.operators for outcome in outcomes)
+    if options.output is None:
+        return
+    try:
+        path = write_groups(summary.operators, Path(options.output), f"compare_operators{options.stamp}")
+    except OSError as error:
+        reason = f"the result cannot be written to {options.output} ({error.strerror or error}); choose another folder"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+    summary.results.append(str(path))
 
 
 def _find_policy(name: str) -> Policy:
@@ -263,6 +284,15 @@ def _document_size(place: Place) -> int:
         return int(place.document.stat().st_size)
     except (OSError, AttributeError):  # a journal alone; a store that knows no sizes
         return 0
+
+
+def _setup_differences(target: PathLike, golden: PathLike) -> list[str]:
+    """Return what differs between the set-ups that lie beside the dumps; nothing where the dumps lie in a store."""
+    if is_url(target) or is_url(golden):
+        return []
+    from msprobe.setup_check.beside_dumps import differences_beside
+
+    return differences_beside(Path(target).absolute(), Path(golden).absolute())
 
 
 def _stopped_first(located: Located) -> list[str]:

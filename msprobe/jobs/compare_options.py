@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.options import MAPPINGS, MappingKeywords, MappingOptions, mapping_options
 from msprobe.compare.inputs.locations import PathLike, local, local_file
-from msprobe.core.errors import InterfaceError
+from msprobe.core.errors import InterfaceError, argument_text
 
 if TYPE_CHECKING:
     from msprobe.compare.accepted import AcceptOption
 
 Progress = Callable[[int, int], None]
+GROUPS = ("operator",)
+"""What rows that differ can be grouped by."""
 
 
 class CompareOptions(MappingKeywords, total=False):
@@ -33,6 +35,7 @@ class CompareOptions(MappingKeywords, total=False):
         accept: a file of accepted differences, or its content: they do not make the runs diverged.
         progress: a function that is called with the number of compared pairs and the number of all pairs.
         log_items: log a line per value; all ranks are then compared in this process.
+        group_by: ``operator`` to count the rows that differ by operator (``summary.operators``).
     """
 
     policy: str
@@ -48,6 +51,7 @@ class CompareOptions(MappingKeywords, total=False):
     accept: AcceptOption
     progress: Progress | None
     log_items: bool
+    group_by: str | None
 
 
 def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]:
@@ -73,6 +77,7 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
         accept=None,
         progress=None,
         log_items=False,
+        group_by=None,
     )
     names = [*own, *MappingKeywords.__annotations__]
     for name in options:
@@ -84,6 +89,8 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
     mapping = load_mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
+    if own["group_by"] not in (None, *GROUPS):
+        raise InterfaceError(f"compare: group_by is {' or '.join(GROUPS)}, got {argument_text(own['group_by'])}")
     if own["output"] is not None:
         local(own["output"])
     for name, file in (("html", own["html"]), ("junit", own["junit"])):

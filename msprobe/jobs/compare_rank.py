@@ -22,6 +22,7 @@ from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.run_end import end_notes
+from msprobe.compare.rows.summary import Counts
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
@@ -48,7 +49,7 @@ def can_split_read(places: tuple[Place, Place], options: PairOptions) -> bool:
 
     The pair has to be large, its calls have to pair by their names, and no verdict may need all records.
     """
-    if not _may_share(options) or options.noise is not None or options.config or options.accept:
+    if not _may_share(options) or options.noise is not None or options.config or options.accept or options.group_by:
         return False
     if (
         options.mapping.given
@@ -238,7 +239,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += advice(comparison)
         if outcome.tokens:
             _name_token(divergence, comparison)
-    outcome.counts = counts(comparison, _write(outcome, rows, place))
+    outcome.counts = _counted(outcome, rows, place)
     outcome.checked = any_checked(comparison)
     outcome.order_blind = is_order_blind(comparison)
     coverage = coverage_of(comparison)
@@ -252,6 +253,17 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
     if history.extras.calibration is not None:
         outcome.notes += history.extras.calibration.notes(comparison.table)
+
+
+def _counted(outcome: PairOutcome, rows: Rows, place: Place) -> Counts:
+    """Write the rows, return their numbers, and note them by operator where that is asked for."""
+    comparison, levels = rows.comparison, _write(outcome, rows, place)
+    if rows.options.group_by:
+        from msprobe.compare.rows.operator_groups import operator_groups  # loaded where it is asked for
+
+        where = outcome.step, place.number if place.kind == "rank" else None
+        outcome.operators = operator_groups(comparison.table, comparison.judged, levels, where)
+    return counts(comparison, levels)
 
 
 def _judge_modules(

@@ -14,8 +14,11 @@
 #include "halves.h"
 #include "weights.h"
 
-/* Plain loops are compiled for three instruction sets, chosen at load time (gcc with glibc's indirect functions). */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+/* Plain loops are compiled for three instruction sets, chosen at load time (gcc with glibc's indirect functions). An older gcc knows
+ * them by processors of Intel only, and other processors then get the plain loop. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
 #define CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 #else
 #define CLONES

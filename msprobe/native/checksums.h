@@ -1,4 +1,5 @@
-/* CRC-32 (reflected polynomial 0xEDB88320, as zlib) and the XOR of little-endian 64-bit words over a span of bytes.
+/* CRC-32 (reflected polynomial 0xEDB88320, as zlib), the XOR of little-endian 64-bit words over a span of bytes, and a sum
+ * over its elements that does not know their order.
  *
  * The fast CRC folds 64 bytes at a time with carry-less multiplication: V. Gopal et al., "Fast CRC Computation for Generic Polynomials
  * Using PCLMULQDQ Instruction", Intel 2009; the constants are x^k mod P for the fold distances named beside them. Without that
@@ -131,6 +132,30 @@ CLONES static uint64_t xor_words(const unsigned char *p, size_t n) {
     result = __builtin_bswap64(result);
 #endif
     return result;
+}
+
+#define MIX 0xFF51AFD7ED558CCDull /* of the finalizer of MurmurHash3, as in msprobe/setup_check/collection/content_hash.py */
+#define MIXED_SUM(name, word_type)                                                                                                         \
+    CLONES static uint64_t name(const unsigned char *p, size_t n) {                                                                        \
+        uint64_t sum = 0;                                                                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                                                   \
+            word_type word;                                                                                                                \
+            memcpy(&word, p + i * sizeof word, sizeof word);                                                                               \
+            uint64_t mixed = (uint64_t)word * MIX;                                                                                         \
+            mixed = (mixed ^ (mixed >> 33)) * MIX;                                                                                         \
+            sum += mixed ^ (mixed >> 33);                                                                                                  \
+        }                                                                                                                                  \
+        return sum;                                                                                                                        \
+    }
+MIXED_SUM(mixed_sum_1, uint8_t)
+MIXED_SUM(mixed_sum_2, uint16_t)
+MIXED_SUM(mixed_sum_4, uint32_t)
+MIXED_SUM(mixed_sum_8, uint64_t)
+
+static uint64_t mixed_sum(const unsigned char *p, size_t elements, size_t width) {
+    if (width == 1) return mixed_sum_1(p, elements);
+    if (width == 2) return mixed_sum_2(p, elements);
+    return width == 4 ? mixed_sum_4(p, elements) : mixed_sum_8(p, elements);
 }
 
 #endif

@@ -16,10 +16,12 @@
 #include "difference.h"
 #include "elements.h"
 #include "exchange.h"
+#include "moments.h"
 #include "rounding.h"
+#include "similarity.h"
 #include "strided.h"
 
-#define INTERFACE 8
+#define INTERFACE 11
 #define LOWEST ((uintptr_t)1 << 40) /* as in tensor_memory.py: below, an address may be an offset into freed storage */
 #define MOST_REPEATED ((int64_t)1 << 20) /* elements, as EXPANDED in tensor_memory.py: a longer expanded tensor is not read whole */
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
@@ -329,6 +331,20 @@ static PyObject *xor64(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     return PyLong_FromUnsignedLongLong(result);
 }
 
+static PyObject *element_sum(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    uint64_t result = 0;
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "expected (pointer, bytes, bytes of an element)");
+    if (!read_address(args[0], args[1], &span)) return NULL;
+    size_t width = PyLong_AsSize_t(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    if (width == 0 || width > 8 || (width & (width - 1)) || span.n % width) {
+        return PyErr_Format(PyExc_ValueError, "no sum of elements of %zu bytes", width);
+    }
+    UNLOCKED(span.n, result = mixed_sum(span.at, span.n / width, width))
+    return PyLong_FromUnsignedLongLong(result);
+}
+
 static PyObject *difference(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span n, b;
     Difference t;
@@ -359,6 +375,44 @@ static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t coun
     return Py_BuildValue("(LLKii)", (long long)t.first, (long long)t.worst, (unsigned long long)t.steps, t.far, t.odd);
 }
 
+static int read_floats(PyObject *const *args, Py_ssize_t count, Py_ssize_t wanted, Span *span) {
+    if (count != wanted) return PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd", wanted, count), 0;
+    if (!read_span(args, 3, span)) return 0;
+    if (span->code >= FLOAT16 && span->code <= FLOAT64) return 1;
+    PyErr_Format(PyExc_ValueError, "no moments of dtype code %d", span->code);
+    return 0;
+}
+
+static PyObject *squares(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    double sum = 0;
+    if (!read_floats(args, count, 3, &span)) return NULL;
+    UNLOCKED(span.n * ITEMSIZE[span.code], sum = sum_squares(span.at, span.n, span.code))
+    return PyFloat_FromDouble(sum);
+}
+
+static PyObject *small(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    uint64_t found = 0;
+    if (!read_floats(args, count, 4, &span)) return NULL;
+    double bound = PyFloat_AsDouble(args[3]);
+    if (PyErr_Occurred()) return NULL;
+    UNLOCKED(span.n * ITEMSIZE[span.code], found = count_small(span.at, span.n, span.code, bound))
+    return PyLong_FromUnsignedLongLong(found);
+}
+
+static PyObject *similarity(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span n, b;
+    Similarity t;
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "expected (pointer, pointer, elements, dtype code)");
+    PyObject *const other[3] = {args[1], args[2], args[3]}, *const own[3] = {args[0], args[2], args[3]};
+    if (!read_span(own, 3, &n) || !read_span(other, 3, &b)) return NULL;
+    if (n.code < FLOAT16 || n.code > E8M0FNU) return PyErr_Format(PyExc_ValueError, "no similarity of dtype code %d", n.code);
+    UNLOCKED(n.n * ITEMSIZE[n.code], measure_similarity(n.at, b.at, n.n, n.code, &t))
+    return Py_BuildValue("(dddddddLLK)", t.dot, t.square_n, t.square_b, t.square_difference, t.apart, t.largest_n, t.largest_b,
+                         (long long)t.odd_n, (long long)t.odd_b, (unsigned long long)t.steps);
+}
+
 #define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
 static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
@@ -367,8 +421,12 @@ static PyMethodDef METHODS[] = {
     FAST(tensor_summary, "tensor_summary(exchange, tensor, high=False, projection=False) -> (code, shape, summary) or None"),
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
+    FAST(element_sum, "element_sum(pointer, bytes, width) -> sum of the mixed bit patterns of elements of 1, 2, 4 or 8 bytes"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
     FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
+    FAST(squares, "squares(pointer, elements, code) -> sum of squares of floats, in double"),
+    FAST(small, "small(pointer, elements, code, bound) -> number of floats with a magnitude below the bound"),
+    FAST(similarity, "similarity(pointer, pointer, elements, code) -> (n.b, n.n, b.b, |n-b|^2, max |n-b|, max |n|, max |b|, odd, odd, steps)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "One-pass tensor statistics and checksums.", -1, METHODS, NULL, NULL, NULL, NULL};
@@ -376,6 +434,7 @@ static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "One-pass t
 PyMODINIT_FUNC PyInit__fused(void) {
     PyObject *module = PyModule_Create(&MODULE);
     choose_reductions();
+    choose_sums();
     fill_float8();
     fill_weights();
     prepare_crc();

@@ -4,8 +4,8 @@ The kernel is optional. It is absent when the package was installed without a C 
 or newer than this file, or when the environment variable MSPROBE_NATIVE is 0; callers then use their own reductions.
 
 All pointers are addresses of contiguous, aligned or unaligned, readable memory that stays alive during the call;
-`code` is `DType.code` of `msprobe.core.tensors.dtypes`. Lengths are elements, except for `crc32` and `xor64`, which
-take bytes. A wrong pointer crashes the process: pass only what a tensor reports about itself.
+`code` is `DType.code` of `msprobe.core.tensors.dtypes`. Lengths are elements, except for `crc32`, `xor64` and
+`element_sum`, which take bytes. A wrong pointer crashes the process: pass only what a tensor reports about itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib
 import os
 from typing import Protocol, cast
 
-INTERFACE = 8
+INTERFACE = 11
 SUMMARY = ("Max", "Min", "Mean", "Norm")
 """The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
 
@@ -26,6 +26,7 @@ Summary = tuple[Extreme, ...]
 TensorSummary = tuple[int, tuple[int, ...], Summary]
 
 Difference = tuple[float, float, float, float, float, float, float, int, int]
+Similarity = tuple[float, float, float, float, float, float, float, int, int, int]
 
 
 class Kernel(Protocol):
@@ -69,11 +70,21 @@ class Kernel(Protocol):
     def xor64(self, pointer: int, length: int, /) -> int:
         """Return the XOR of the little-endian 64-bit words, the last one padded with zeros."""
 
+    def element_sum(self, pointer: int, length: int, width: int, /) -> int:
+        """Return the sum of `setup_check.collection.content_hash.element_sum` as a number; widths 1, 2, 4 and 8."""
+
     def difference(self, target: int, golden: int, elements: int, code: int, /) -> Difference | int | None:
         """Return the sums behind the metrics of two float tensors of one dtype.
 
         (n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) with
         r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at different positions.
+        """
+
+    def similarity(self, target: int, golden: int, elements: int, code: int, /) -> Similarity:
+        """Return the sums behind the similarity of two float tensors of one dtype of at least 8 bits.
+
+        (n.b, n.n, b.b, |n-b|^2, max |n-b|, max |n|, max |b|, number of NaN and infinite elements of n, of b, most steps
+        between two elements); where any is NaN or infinite, only the two numbers of these mean anything.
         """
 
     def elements(
@@ -85,6 +96,12 @@ class Kernel(Protocol):
         positions); indices in row-major order, -1 for none. Where the last is 1, worst is the first such position and
         the number of steps means nothing.
         """
+
+    def squares(self, pointer: int, elements: int, code: int, /) -> float:
+        """Return the sum of the squares of floats in double, at the speed of the memory; NaN if one is there."""
+
+    def small(self, pointer: int, elements: int, code: int, bound: float, /) -> int:
+        """Return how many floats have a magnitude below ``bound``, compared in float (float64 in double)."""
 
 
 def load() -> Kernel | None:

@@ -9,28 +9,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.pytorch.compat_api import AclGraphDumper, module_dump, module_dump_end
+    from msprobe.adapters.pytorch.compat_api import module_dump, module_dump_end
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+    from msprobe.adapters.pytorch.graph_dumper import AclGraphDumper
+    from msprobe.adapters.pytorch.graph_save import acl_save
+    from msprobe.adapters.pytorch.monitor.trainer_mon import TrainerMon
     from msprobe.adapters.pytorch.random.determinism import seed_all
     from msprobe.adapters.pytorch.random.random_trace import random_save
+    from msprobe.monitor.trainer_monitor_v2 import TrainerMonitorV2
     from msprobe.pytorch.dispatch import PtdbgDispatch
 
 _MODULES = {
-    "AclGraphDumper": "msprobe.adapters.pytorch.compat_api",
+    "AclGraphDumper": "msprobe.adapters.pytorch.graph_dumper",
     "PtdbgDispatch": "msprobe.pytorch.dispatch",
     "PrecisionDebugger": "msprobe.adapters.pytorch.debugger",
+    "acl_save": "msprobe.adapters.pytorch.graph_save",
+    "TrainerMon": "msprobe.adapters.pytorch.monitor.trainer_mon",
+    "TrainerMonitorV2": "msprobe.monitor.trainer_monitor_v2",
     "random_save": "msprobe.adapters.pytorch.random.random_trace",
     "seed_all": "msprobe.adapters.pytorch.random.determinism",
     "module_dump": "msprobe.adapters.pytorch.compat_api",
     "module_dump_end": "msprobe.adapters.pytorch.compat_api",
 }
 
-_ALSO_FOR_MSADAPTER = ("PrecisionDebugger", "seed_all")
+_ALSO_FOR_MSADAPTER = ("PrecisionDebugger", "TrainerMon", "seed_all")
 
 __all__ = [
     "AclGraphDumper",
     "PrecisionDebugger",
     "PtdbgDispatch",
+    "acl_save",
+    "TrainerMon",
+    "TrainerMonitorV2",
     "module_dump",
     "module_dump_end",
     "random_save",
@@ -41,13 +51,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name in _ALSO_FOR_MSADAPTER and _torch_is_msadapter():
+        return getattr(importlib.import_module("msprobe.mindspore"), name)
     path = _MODULES.get(name)
     if path is None:
         from msprobe.legacy_paths import extra
 
         return extra(__name__, name)
-    if name in _ALSO_FOR_MSADAPTER and _torch_is_msadapter():
-        path = "msprobe.mindspore"
     return getattr(importlib.import_module(path), name)
 
 

@@ -6,6 +6,13 @@
     from msprobe.pytorch.integrations import LightningCallback
     lightning.Trainer(..., callbacks=[LightningCallback("config.json")])
 
+    from msprobe.pytorch.integrations import TransformersCallback, TrlCallback
+    rollouts = TrlCallback("rollout")
+    GRPOTrainer(..., reward_funcs=[mine, rollouts.reward], callbacks=[rollouts, TransformersCallback("config.json")])
+
+    from msprobe.pytorch.integrations import LightningMonitor, TransformersMonitor
+    Trainer(..., callbacks=[TransformersMonitor("monitor.json")])       # watches the training over its steps
+
 The package of a trainer is imported when its callback is asked for.
 """
 
@@ -15,14 +22,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.pytorch.trainer_callbacks import LightningCallback, TransformersCallback
+    from msprobe.adapters.pytorch.trainer_callbacks import (
+        LightningCallback,
+        LightningMonitor,
+        TransformersCallback,
+        TransformersMonitor,
+        TrlCallback,
+    )
 
 _MODULES = {
     "LightningCallback": "msprobe.adapters.pytorch.trainer_callbacks",
+    "LightningMonitor": "msprobe.adapters.pytorch.trainer_callbacks",
+    "TransformersMonitor": "msprobe.adapters.pytorch.trainer_callbacks",
     "TransformersCallback": "msprobe.adapters.pytorch.trainer_callbacks",
+    "TrlCallback": "msprobe.adapters.pytorch.trainer_callbacks",
 }
 
-__all__ = ["LightningCallback", "TransformersCallback"]
+__all__ = ["LightningCallback", "LightningMonitor", "TransformersCallback", "TransformersMonitor", "TrlCallback"]
 
 
 def __getattr__(name: str) -> Any:

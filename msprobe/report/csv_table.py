@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import os
 import re
@@ -40,6 +42,15 @@ def safe_cell(cell: Cell) -> Cell:
     if isinstance(cell, float) and math.isinf(cell):
         return f" {cell}"
     return cell
+
+
+def small_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return the text of a table that fits into memory: the titles, then rows of safe cells."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+    return text.getvalue()
 
 
 def _hidden(text: str) -> bool:

@@ -17,7 +17,7 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.parallel.layout import Coordinates, Layout, Replica
-from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, verdict_text
+from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, OperatorGroup, verdict_text
 from msprobe.core.store.reader import Place
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class PairOptions:
         processes: how many processes may share the work of a rank.
         every_page: write the part of every pair; otherwise only of pairs that diverged.
         alone: whether there is only one pair.
+        group_by: ``operator`` to count the rows that differ by operator.
     """
 
     policy: Policy
@@ -62,6 +63,7 @@ class PairOptions:
     processes: int = 1
     every_page: bool = True
     alone: bool = False
+    group_by: str | None = None
 
 
 class RankTask(NamedTuple):
@@ -102,6 +104,7 @@ class PairOutcome:
         unused_entries: the entries of mappings that fit nothing in this pair (see ``check_mappings``).
         accepted: the findings that were accepted; ``hidden`` says what could not be seen because of them.
         wrong_modules: every wrong module, where modules were fed the inputs of a good run.
+        operators: the rows that differ by operator, where that was asked for.
     """
 
     order: int
@@ -130,6 +133,7 @@ class PairOutcome:
     accepted: list[AcceptedFinding] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
     wrong_modules: list[FirstDivergence] = field(default_factory=list)
+    operators: list[OperatorGroup] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -191,6 +195,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "counts": Counts(**content["counts"]),
         "first_divergence": None if first is None else FirstDivergence(**first),
         "wrong_modules": [FirstDivergence(**wrong) for wrong in content["wrong_modules"]],
+        "operators": [OperatorGroup(**group) for group in content["operators"]],
         "finding": _finding(content["finding"]),
         "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
         "accepted": [AcceptedFinding(**found) for found in content["accepted"]],

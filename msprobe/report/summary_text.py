@@ -26,6 +26,11 @@ def summary_text(summary: CompareSummary) -> str:
         lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
+    if summary.operators:
+        from msprobe.report.operator_table import group_lines  # loaded where rows are grouped
+
+        lines.extend(_listed("By operator", list(group_lines(summary.operators))))
+    lines.extend(_listed("Set-up", summary.setup))
     lines.extend(_listed("Wrong by itself", [_module_line(one) for one in summary.wrong_modules], _MODULES_LISTED))
     lines.extend(_listed("Accepted", [use.text for use in summary.accepted if use.state == "used"]))
     lines.extend(_listed("Not accepted", [use.text for use in summary.accepted if use.state != "used"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msprobe.core.backend.support import FURTHER_KEYS, SUPPORTS
+from msprobe.core.backend.support import FURTHER_KEYS, SUPPORTS, WATCHES
 from msprobe.core.backend.support_matrix import FEATURES, LEVELS, SUPPORTED_TASKS, Cell
 
 _FRAMEWORK_MODES = tuple(support.name for support in SUPPORTS)
@@ -42,6 +42,13 @@ def keys_table() -> Table:
     """Return a table of the keys beside the values by framework."""
     rows: Table = [["key", *_FRAMEWORK_MODES]]
     rows += [[key, *("-" if key in support.lacking_keys else "yes" for support in SUPPORTS)] for key in FURTHER_KEYS]
+    return rows
+
+
+def watch_table() -> Table:
+    """Return a table of what watches a training by framework."""
+    rows: Table = [["watches a training", *_FRAMEWORK_MODES]]
+    rows += [[name, *("-" if name in support.unwatched else "yes" for support in SUPPORTS)] for name in WATCHES]
     return rows
 
 
@@ -90,11 +97,21 @@ What a dump can say [beside the values of its calls](guide/collection/further_ke
 of the framework has the key.
 
 {keys}
+
+## Watching a training
+
+The training monitor, and task `grad_probe` (`PrecisionDebugger.monitor`). `-`: refused in one line. In static graphs
+`monitor` takes the optimizer ([MindSpore](guide/mindspore/watch_training.md)).
+
+{watches}
 """
 
 
 def page(cells: Sequence[Cell]) -> str:
     """Return the document ``docs/support.md``."""
     return PAGE.format(
-        tasks=as_markdown(task_table(cells)), features=as_markdown(feature_table(cells)), keys=as_markdown(keys_table())
+        tasks=as_markdown(task_table(cells)),
+        features=as_markdown(feature_table(cells)),
+        keys=as_markdown(keys_table()),
+        watches=as_markdown(watch_table()),
     )

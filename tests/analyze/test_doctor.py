@@ -47,7 +47,7 @@ def test_nothing_to_say(tmp_path: Path) -> None:
         ({"statistics": {"list": ["Module.fc.Linear.forward.0"]}}, "level L1 records APIs only"),
         ({"level": "L0", "statistics": {"list": ["Functional.relu.0.forward"]}}, "level L0 records modules only"),
         ({"level": "L9"}, "L9"),
-        ({"task": "acc_check"}, "task acc_check: it collects nothing; it is for msprobe acc_check"),
+        ({"task": "acc_check"}, "task acc_check: start() collects nothing; it is for msprobe acc_check"),
     ],
 )
 def test_what_excludes_everything_is_a_reason(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:

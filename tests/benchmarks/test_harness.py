@@ -57,6 +57,14 @@ def test_scale_reports_each_size() -> None:
 
 
 @pytest.mark.slow
+def test_compiled_counts_the_entries_of_both_forms() -> None:
+    rows = run("compiled", "--workload", "ops:calls=3,elements=4,backward=1", "--rounds", "1", "--steps", "1")
+    assert [row[0].split(", ")[1] for row in rows] == ["msprobe", "msprobe_aten"]
+    assert rows[0][1] == rows[0][2] != "0"
+    assert int(rows[1][2]) > 0
+
+
+@pytest.mark.slow
 def test_memory_compares_with_the_plain_process() -> None:
     rows = run("memory", "--workload", TINY, "--steps", "1", "--repeats", "1")
     assert [row[1] for row in rows] == ["L1.statistics", "created", "none"]
@@ -124,3 +132,15 @@ def test_ranks_reports_each_number_of_ranks() -> None:
     rows = run("ranks", "--ranks", "1,3", "--entries", "20", "--executors", "serial,processes")
     assert [row[:2] for row in rows] == [["serial", "1"], ["processes", "1"], ["serial", "3"], ["processes", "3"]]
     assert {row[-1] for row in rows} == {"0"}
+
+
+def test_parse_measures_each_kind_of_file() -> None:
+    rows = run("parse", "--size", "1", "--rounds", "1")
+    assert len(rows) == 6 and all(float(row[4]) > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_setup_check_prints_ratios() -> None:
+    rows = run("setup_check", "--weights", "9", "--width", "8", "--rounds", "1")
+    assert [row[:2] for row in rows] == [["float32", "9"], ["bfloat16", "9"]]
+    assert all(float(cell) > 0 for row in rows for cell in row[4:])

@@ -36,6 +36,7 @@ READERS = {
     "doctor": "doctor in/config.json --dump in/bad",
     "config_check": "config_check -c in/first.safetensors in/second.safetensors -o out/a.json",
     "config_check of torch": "config_check -c in/first.pt in/second.pt -o out/a.json",
+    "parse": "parse -d in/first.pt -t npy -o out",
     "merge_result": "merge_result -i in/tables -o out -config in/merge.yaml",
     "view": "view in/graph.vis.db --html out/page.html",
 }
@@ -58,6 +59,7 @@ READ = {
     "doctor": ("config.json", "bad"),
     "config_check": ("first.safetensors",),
     "config_check of torch": ("first.pt",),
+    "parse": ("first.pt",),
     "merge_result": ("tables", "merge.yaml"),
     "view": ("graph.vis.db",),
 }

@@ -4,6 +4,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +14,7 @@ from msprobe.cli import main as cli_main
 from msprobe.cli.main import COMMANDS, CommandEntry, run
 from msprobe.core.config.load import PACKAGED_DEFAULT
 from msprobe.core.errors import MEMORY_ERROR, FileCheckException, MsprobeException, NotComparableError
+from tests.rules.tree import ROOT
 
 
 def msprobe(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -81,7 +83,7 @@ def test_every_option_has_help_of_whole_sentences(name: str) -> None:
     ("arguments", "said"),
     [
         (["compair"], "no such command 'compair'; did you mean 'compare'? (see msprobe --help)"),
-        (["xyz"], "no such command 'xyz'; commands: acc_check, accept, api_precision_"),
+        (["xyz"], "no such command 'xyz'; commands: acc_check, accept, anomaly_processor, a"),
         (["--wrong"], "No such option"),
         (["validate"], "Missing argument 'CONFIG' (see msprobe validate --help)"),
         (["validate", "a\0b"], r"the argument 'a\x00b' holds a NUL character: remove it (see msprobe validate --help)"),
@@ -115,6 +117,22 @@ def test_an_error_is_one_line_and_a_status(
     assert run(["fail"]) == status
     err = capsys.readouterr().err
     assert err.strip() == f"msprobe: error: {said}"
+
+
+def test_ctrl_c_that_a_library_turns_into_its_own_error(tmp_path: Path) -> None:
+    """As an import of numpy does."""
+    (tmp_path / "library.py").write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('numpy failed to import') from None\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, '.'); from msprobe.cli import main; "
+        "main.COMMANDS['fail'] = main.CommandEntry('library:fail', 'Fails.'); main.main(['fail'])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert (found.returncode, found.stderr) == (130, "msprobe: error: interrupted\n")
 
 
 @pytest.mark.parametrize(("returned", "status"), [(None, 0), (0, 0), (1, 1), (click.exceptions.Exit(1), 1)])

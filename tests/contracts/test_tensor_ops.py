@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
 import stat
 import zlib
 from pathlib import Path
@@ -17,6 +16,7 @@ from msprobe.core.tensors.checksums import xor
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from tests.contracts.frameworks import Framework
+from tests.core.store.full_disk import files_of_at_most
 
 NAN, INF = math.nan, math.inf
 KEYS = ["type", "dtype", "shape", *STATISTIC_NAMES]
@@ -167,13 +167,8 @@ def test_a_view_is_saved_without_the_storage_behind_it(framework: Framework, tmp
 def test_a_disk_without_room_is_an_oserror(framework: Framework, tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"."):
         framework.ops("low").save(framework.tensor(ARRAYS["float32"]), tmp_path / "missing" / "t.pt")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
-    try:
-        with pytest.raises(OSError, match=r"."):
-            framework.ops("low").save(framework.tensor(np.zeros(1 << 20, np.float32)), tmp_path / "large.pt")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_of_at_most(1 << 16), pytest.raises(OSError, match=r"."):
+        framework.ops("low").save(framework.tensor(np.zeros(1 << 20, np.float32)), tmp_path / "large.pt")
     assert not list(tmp_path.iterdir()), "a part of a file is left"
 
 

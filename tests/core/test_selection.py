@@ -17,6 +17,7 @@ from msprobe.core.selection import (
     is_entry,
     name_test,
     risk_test,
+    sample_test,
     uses_risk_level,
 )
 
@@ -142,3 +143,14 @@ def test_the_selection_of_a_configuration() -> None:
     config = load_config({"dump_path": "d", "level": "mix"})
     plain = build_selection(config)
     assert (plain.filtered, describe_filters(config), plain.inherits) == (False, "", True)
+
+
+def test_a_sample_follows_from_names_alone_and_grows_with_its_share() -> None:
+    names = [f"Torch.add.{number}.forward" for number in range(2000)]
+    tests = [sample_test(share) for share in (0.05, 0.3, 0.6)]
+    chosen = [{name for name in names if test is not None and test(name)} for test in tests]
+    assert chosen[0] < chosen[1] < chosen[2]
+    assert 0.27 < len(chosen[1]) / len(names) < 0.33
+    assert sample_test(1.0) is None
+    kept = sample_test(1e-9, ["Torch.add.3.backward"])
+    assert kept is not None and [name for name in names if kept(name)] == ["Torch.add.3.forward"]

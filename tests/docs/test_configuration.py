@@ -16,6 +16,7 @@ from msprobe.core.config.fields import ConfigModel
 from msprobe.core.config.models import LoadConfig
 from msprobe.core.config.normalize import COMMON_KEYS, SECTIONS, section_keys
 from msprobe.core.config.sections import SliceItem
+from msprobe.core.config.when_to_record import RingSettings, SampleSettings
 from tests.rules.tree import ROOT
 
 PAGE = ROOT / "docs" / "guide" / "configuration.md"
@@ -40,6 +41,7 @@ COMMON = table("Common keys")
 SECTION = table("Keys in the section of a task")
 SLICE = table("Keys of a slice")
 LOAD = table("Keys of load")
+WHEN = {"ring": RingSettings, "sample": SampleSettings}
 
 
 def sections_of(row: Row) -> list[str]:
@@ -87,6 +89,8 @@ def test_every_key_has_its_row() -> None:
     assert documented == {(section, key) for section in SECTIONS for key in section_keys(section)}
     assert sorted(SLICE) == sorted(SliceItem.model_fields)
     assert sorted(LOAD) == sorted(LoadConfig.model_fields)
+    for name, model in WHEN.items():
+        assert sorted(table(f"Keys of {name}")) == sorted(model.model_fields)
 
 
 @pytest.mark.parametrize("key", sorted(COMMON))
@@ -130,3 +134,11 @@ def test_a_value_that_is_left_out_is_seen() -> None:
     modes = SECTIONS["statistics"]
     assert set(unnamed(modes, "summary_mode", {"values": "`md5`, `hash`"})) >= {"statistics", "xor", "zero count"}
     assert unnamed(DumpConfig, "risk_level", {"values": "`CORE`, `ALL`"}) == ["FOCUS"]
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, model in WHEN.items() for key in model.model_fields])
+def test_key_of_an_object_of_statistics(name: str, key: str) -> None:
+    row = table(f"Keys of {name}")[key]
+    assert row["default"] == default(WHEN[name], key)
+    assert unnamed(WHEN[name], key, row) == []
+    assert accepted({"statistics": {name: {key: example(row)}}}) == []

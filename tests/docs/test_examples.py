@@ -17,10 +17,10 @@ from msprobe.core.config.sections import SliceItem
 from tests.docs.pages import PAGES, Block, blocks
 
 SHOWN_IN_TABLES_ONLY = {
-    "enable_dataloader": "has no effect",
     "check_mode": "of MindSpore before 2.3, which is not supported",
 }
-INSIDE = {"before_first_start", "check", "is_model", "make_backend", "make_session"}  # what a framework fills in
+# What a framework fills in.
+INSIDE = {"before_first_start", "check", "follow_data_loaders", "is_model", "make_backend", "make_session"}
 
 
 def tried() -> Iterator[Block]:

@@ -16,8 +16,15 @@ pytestmark = pytest.mark.torch
 
 TEXT = (ROOT / "docs" / "guide" / "python_api.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^### `(\w+)(\(.*\))`$", TEXT, re.MULTILINE))
-INSIDE = {"before_first_start", "check", "is_model", "make_backend", "make_session"}  # what a framework fills in
-CALLBACKS = {"TransformersCallback": "_TransformersSteps", "LightningCallback": "_LightningSteps"}
+INSIDE = {"before_first_start", "check", "follow_data_loaders", "is_model", "make_backend", "make_session"}
+"""Methods that a framework fills in."""
+CALLBACKS = {
+    "TransformersCallback": "_TransformersSteps",
+    "LightningCallback": "_LightningSteps",
+    "TrlCallback": "_TrlRollouts",
+    "TransformersMonitor": "_TransformersMonitor",
+    "LightningMonitor": "_LightningMonitor",
+}
 
 
 def signature(function: Callable[..., Any]) -> str:

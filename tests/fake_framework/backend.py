@@ -51,6 +51,9 @@ class FakeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
+    def autocast(self) -> None:
+        return None
+
     def autograd(self) -> None:
         """The fake framework always follows gradients, and has no mode."""
 

@@ -78,3 +78,17 @@ def test_the_service_of_a_training_and_inference_check(bench: Any) -> None:
     assert bench.folders() == ["step4/proc"]
     assert bench.modules("step4/proc").count("head.Linear.forward.0") == 1
     assert "head.Linear.forward.1" not in bench.modules("step4/proc")
+
+
+def test_the_profiler_of_an_installed_verl(bench: Any) -> None:
+    """It needs NumPy 2 and Ray, which the environment of the tests does not have; run where verl is installed."""
+    profile = pytest.importorskip("verl.utils.profiler.precision_debugger_profile")
+    options = {"config_path": bench.config(), "stages": list(STAGES), "strict": True}
+    profiler = profile.PrecisionDebuggerProfiler(options, rank=0, save_path=str(bench.dump))
+    model = decoder()
+    for step in range(2):
+        for stage in STAGES:
+            started = profiler.start(stage=stage, global_step=step, model=model)
+            answer(model, prompt(step))
+            profiler.stop(started=started)
+    assert bench.folders() == [f"step_{step}/{stage}/step0/proc" for step in (0, 1) for stage in sorted(STAGES)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.tensors.checksums import format_xor, xor
+from msprobe.setup_check.collection.content_hash import _numpy_sum
 
 DATA = np.random.default_rng(7).integers(0, 256, 300_007, dtype=np.uint8)
 LENGTHS = [*range(200), 1023, 1024, 1025, 65_537, 300_000]
@@ -41,6 +42,18 @@ def test_one_pass_gives_statistics_and_crc(kernel: Any, n: int) -> None:
         *kernel.summary(array.ctypes.data, n, 11),
         zlib.crc32(array),
     )
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_sum_of_elements_is_that_of_numpy(kernel: Any, width: int) -> None:
+    for elements in (0, 1, 7, 1000, 30_001):
+        for offset in (0, 3):
+            piece = DATA[offset : offset + elements * width].copy()
+            expected = _numpy_sum(piece.view(f"u{width}"))
+            assert kernel.element_sum(piece.ctypes.data, piece.size, width) == expected
+    for wrong in (0, 3, 16):
+        with pytest.raises(ValueError, match="no sum of elements"):
+            kernel.element_sum(DATA.ctypes.data, 48, wrong)
 
 
 def test_null_pointers_are_refused(kernel: Any) -> None:

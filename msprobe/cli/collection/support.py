@@ -20,7 +20,8 @@ from msprobe.core.errors import MsprobeException
 def command(feature: str | None, output_format: str) -> None:
     """Print which tasks, levels and features each framework has.
 
-    Without --feature, print two tables: tasks by level, and features by framework. In the second one "3 of 15" counts
+    Without --feature, print tables: tasks by level, and by framework features, keys of dumps, and what watches a
+    training. In the second one "3 of 15" counts
     combinations of a task and a level; --feature shows which they are. As JSON, print every combination with its
     features.
     """
@@ -28,14 +29,16 @@ def command(feature: str | None, output_format: str) -> None:
     from dataclasses import asdict
 
     from msprobe.core.backend.support_matrix import cells
-    from msprobe.report.support_tables import as_markdown, as_text, feature_table, keys_table, task_table
+    from msprobe.report.support_tables import as_markdown, as_text, feature_table, keys_table, task_table, watch_table
 
     supported = list(cells())
     if output_format == "json":
         click.echo(json.dumps([asdict(cell) for cell in supported], indent=1))
         return
     name = None if feature is None else _full_name(feature)
-    tables = [task_table(supported, name)] if name else [task_table(supported), feature_table(supported), keys_table()]
+    tables = [task_table(supported, name)]
+    if not name:
+        tables += [feature_table(supported), keys_table(), watch_table()]
     click.echo("\n\n".join((as_markdown if output_format == "markdown" else as_text)(table) for table in tables))
 
 

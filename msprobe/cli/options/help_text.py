@@ -30,6 +30,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe accept result.json --reason 'other gelu' --place 'Functional.gelu.*.forward' -o accepted.yaml",
     ),
     "acc_check": _checks("acc_check"),
+    "anomaly_processor": ("msprobe anomaly_processor -d monitor_output/anomaly_detected -k 8",),
+    "answers": (
+        "msprobe answers answers.jsonl",
+        "msprobe answers answers.jsonl --tokenizer tokenizer.json --json result.json --fail-on found",
+    ),
     "api_precision_compare": (
         "msprobe api_precision_compare -npu npu/accuracy_checking_details_20260101120000.csv "
         "-gpu gpu/accuracy_checking_details_20260101120000.csv -o compared",
@@ -41,14 +46,29 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe compare -tp mindspore_run -gp pytorch_run -lm",
         "msprobe compare -tp run -gp run_good --fail-on incomplete --junit report.xml",
         "msprobe compare -tp run -gp run_good --accept accepted.yaml --json result.json",
+        "msprobe compare -m offline_model -tp model.onnx -gp pytorch_run --input_data ids.npy,mask.npy",
     ),
-    "config_check": ("msprobe config_check -c checkpoint_a checkpoint_b -o similarity.json",),
+    "config_check": (
+        "msprobe config_check -d train.sh config.yaml -o good.zip",
+        "msprobe config_check -c good.zip bad.zip --html setup.html",
+        "msprobe config_check -c checkpoint_a checkpoint_b -o similarity.json",
+    ),
     "data2db": (
         "msprobe data2db -i run -o trend",
         "msprobe data2db -i run -o trend --micro_step true --process_num 8",
     ),
+    "parse": (
+        "msprobe parse -d dump/MatMul.matmul.1.2.1700000000000000 -t npy -o tensors",
+        "msprobe parse -d dump --recursive --show",
+    ),
     "doctor": ("msprobe doctor config.json", "msprobe doctor config.json -i run/step0 --world 8"),
     "import": ("msprobe import kernel_dump/rank_0 -o run",),
+    "check": (
+        "msprobe check run",
+        "msprobe check run --json findings.json --accept known.yaml --fail-on found",
+        "msprobe check good --learn relations.json",
+        "msprobe check run --with relations.json",
+    ),
     "graph_visualize": (
         "msprobe graph_visualize -tp run_bad -gp run_good -o graphs",
         "msprobe graph_visualize -tp run -o graphs --overflow_check",
@@ -61,6 +81,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "noise": (
         "msprobe noise run1 run2 run3 -o noise.json",
         "msprobe noise reruns/* -o noise.json",
+    ),
+    "install_deps": ("msprobe install_deps", "msprobe install_deps -m offline"),
+    "offline_dump": (
+        "msprobe offline_dump --model_path model.onnx --input_data ids.npy,mask.npy -o onnx_run",
+        "msprobe offline_dump --model_path model.onnx --input_shape 'image:1,3,224,224' --task statistics",
     ),
     "op_generate": (
         "msprobe op_generate run/step0/rank0 --api Functional.linear.0 --backward -o scripts",

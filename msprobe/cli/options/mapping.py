@@ -129,13 +129,6 @@ _REQUESTS = (
 )
 
 
-def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -> None:
-    if mode != "auto":
-        from msprobe.cli.options.published_names import mode_advice
-
-        raise click.BadParameter(mode_advice(mode), context)
-
-
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 _LEGACY_OPTIONS = (
     click.option(
@@ -144,9 +137,8 @@ _LEGACY_OPTIONS = (
         type=click.Choice(_MODES),
         default="auto",
         show_default=True,
-        expose_value=False,
-        callback=_only_auto,
-        help="As older scripts write it; only auto works, which compares dumps.",
+        help="What is compared. auto: dumps; offline_model: runs the .onnx file after -tp and compares it with the "
+        "dump or the .onnx file after -gp; offline_data, atb, torchair: folders of tensor files of kernels.",
     ),
     click.option(
         "--consistent_check",

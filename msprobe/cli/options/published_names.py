@@ -7,17 +7,13 @@ line loads them, and so does one with options, before click could take ``-ofs FI
 from collections.abc import Mapping
 
 _RECORD_BOTH = "record the run on both devices and compare the two dumps with msprobe compare"
-_ASCEND_FILES = "compares files of an Ascend tool chain; leave it out and give two dumps with -tp and -gp"
-_MODEL_FILES = "belongs to -m offline_model, which runs model files; leave it out and give two dumps with -tp and -gp"
-_RULE_FILES = f"belongs to -m offline_data, which {_ASCEND_FILES}"
+_RULE_FILES = (
+    "names rules by which CANN joins operators, which msprobe does not read; leave it out: -m offline_data pairs the "
+    "files of equal kernels"
+)
 _OLD_COMPARE = "gave a compare.json; write its npu_path after -tp and its bench_path after -gp"
 
 _COMMANDS: Mapping[str, str] = {
-    "parse": "converts files of an Ascend tool chain; a kernel dump of MindSpore is read with msprobe import",
-    "offline_dump": "runs model files (ONNX, OM), which msprobe does not do; record the training or inference script "
-    "with msprobe run",
-    "install_deps": "installs packages for model files; msprobe needs none: pip install 'msprobe[report]' "
-    "reads xlsx tables",
     "graph": "is msprobe graph_visualize -tp DUMP -o FOLDER",
     "config_checking": "is msprobe config_check",
 }
@@ -33,10 +29,6 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("-fr", "--fusion_rule_file"), _RULE_FILES),
         **dict.fromkeys(("-qfr", "--quant_fusion_rule_file"), _RULE_FILES),
         **dict.fromkeys(("-cfr", "--close_fusion_rule_file"), _RULE_FILES),
-        **dict.fromkeys(
-            ("--input_data", "--input_shape", "--output_size", "--dym_shape_range", "-ofs", "--onnx_fusion_switch"),
-            _MODEL_FILES,
-        ),
     },
     "graph_visualize": {
         **dict.fromkeys(("-i", "--input_path", "--input-path"), _OLD_COMPARE),
@@ -58,8 +50,3 @@ def option_advice(command: str, word: str) -> str:
         word: a word of the command line, as ``-fr`` or ``--input_data=x``.
     """
     return _OPTIONS.get(command, {}).get(word.partition("=")[0], "")
-
-
-def mode_advice(mode: str) -> str:
-    """Return what to do instead of a mode of ``compare`` other than ``auto``."""
-    return f"{mode} {_ASCEND_FILES}"

@@ -35,6 +35,7 @@ SHARED: Mapping[str, Notion] = {
     "output_path": Notion(("-o", "--output_path"), ("--output", "--output_dir", "--db"), _SHOWN),
     "config": Notion(("-c", "--config"), ("-config", "--config_path"), _PATH),
     "framework": Notion(("-f", "--framework")),
+    "model": Notion(("-m", "--model")),
     "step": Notion(("--step",), (), _NUMBERS),
     "rank": Notion(("--rank",), (), _NUMBERS),
     "run": Notion(
@@ -51,6 +52,8 @@ SHARED: Mapping[str, Notion] = {
             "parallelism, chunks of a stage, and data-parallel ranks that share parameters).",
         },
     ),
+    "accept": Notion(("--accept",), (), {**_PATH, "metavar": "FILE"}),
+    "executor": Notion(("--executor",), (), {**_SHOWN, "metavar": "WHERE", "default": "auto"}),
     "fail_on": Notion(("--fail-on",), (), {**_SHOWN, "default": "never", "help": "When to end with exit status 1."}),
     "policy": Notion(
         ("--policy",), (), {**_SHOWN, "type": click.Choice(["default", "reference"]), "default": "default"}

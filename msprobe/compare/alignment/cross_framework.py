@@ -56,8 +56,10 @@ FRAMEWORKS: Mapping[str, FrameworkNames] = {
     "pytorch": FrameworkNames(("torch", "torch_npu")),
     "mindspore": FrameworkNames(("mindspore",), pytorch_name),
     "mindtorch": FrameworkNames(("msadapter",), pytorch_name),
+    "onnx": FrameworkNames(("onnxruntime",)),
 }
-"""By the name in the header of dump.json. MindTorch has the modules of PyTorch, and functions of MindSpore."""
+"""By the name in the header of dump.json. MindTorch has the modules of PyTorch, and functions of MindSpore;
+``onnx`` are model files, with the modules of PyTorch and their own nodes."""
 _DEFAULT = "pytorch"
 
 

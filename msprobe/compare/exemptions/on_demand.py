@@ -15,7 +15,7 @@ from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.run_end import ended_early
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import is_tensor, lost_arguments
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
@@ -143,6 +143,18 @@ def _implementation_flags() -> Exemption:
     return ImplementationFlags()
 
 
+def _model_files() -> Exemption:
+    from msprobe.compare.exemptions.other_programs.model_files import ModelFiles
+
+    return ModelFiles()
+
+
+def _exported_calls() -> Exemption:
+    from msprobe.compare.exemptions.other_programs.exported_calls import ExportedCalls
+
+    return ExportedCalls()
+
+
 def gradients_begin_otherwise(table: LeafTable) -> bool:
     """Return whether the first gradient that both sides have differs: no other row is looked at."""
     phase = Phase.BACKWARD.value
@@ -218,6 +230,18 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         _implementation_flags,
         before=None,
         after=lambda _, kinds: kinds is not None and bool((kinds == RowKind.ARGUMENT).any()),
+    ),
+    OnDemand(
+        _model_files,
+        before=lambda _, dumps: any("model_file" in dump.header for dump in (dumps.target, dumps.golden)),
+        after=lambda table, _: table.model_file is not None,
+    ),
+    OnDemand(
+        _exported_calls,
+        before=lambda _, dumps: any(
+            lost_arguments(record) for dump in (dumps.target, dumps.golden) for record in dump.data.values()
+        ),
+        after=lambda table, _: bool(table.lost_arguments),
     ),
     CommutedOperands(),
     Uninitialised(),

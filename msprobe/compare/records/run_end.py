@@ -11,6 +11,7 @@ from typing import Any
 from msprobe.compare.records.call_source import call_source
 from msprobe.core.store.reader import Dump
 
+_BUDGETS = "disk_budget", "time_budget"
 _ORDERLY = frozenset({"step", "stop", "reset"})
 
 
@@ -20,7 +21,7 @@ def ended_early(dump: Dump, other: Dump) -> bool:
     A program that exits without ending its step may be complete. It counts where the other run has ended the step.
     """
     how = _end(dump).get("by")
-    return dump.recovered or how == "exception" or (how == "exit" and _end(other).get("by") in _ORDERLY)
+    return dump.recovered or how in ("exception", *_BUDGETS) or (how == "exit" and _end(other).get("by") in _ORDERLY)
 
 
 def has_raised(dump: Dump, entry: str | None) -> bool:
@@ -44,6 +45,8 @@ def end_text(dump: Dump, subject: str) -> str:
     what = "its program exited"
     if end.get("by") == "exception":
         what = str(end.get("error") or "an exception")
+    elif end.get("by") in _BUDGETS:
+        what = f"its {end['by']} was reached"
     return f"{subject} ended early ({what}) {place}"
 
 

@@ -281,6 +281,35 @@ class AcceptedUse:
 
 
 @dataclass(slots=True)
+class OperatorGroup:
+    """The rows of one operator that differ (``--group-by operator``).
+
+    ``operator`` is a function or operator of the framework, or a class of modules; ``phase`` is forward or backward.
+    Of the ``rows``, which belong to ``calls``, ``errors`` differ by themselves and ``alone`` are on one side only; the
+    others differ because their inputs do. ``worst`` is the largest difference in units of its tolerance, in
+    ``worst_row``; null where no tolerance applies. ``first`` is the first row in the order of execution, in the
+    ``step`` and on the ``rank`` that are given.
+    """
+
+    operator: str
+    phase: str
+    rows: int = 0
+    calls: int = 0
+    errors: int = 0
+    alone: int = 0
+    worst: float | None = None
+    worst_row: str = ""
+    first: str = ""
+    step: int | None = None
+    rank: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The operator with its phase in brackets."""
+        return f"{self.operator} ({self.phase})" if self.phase else self.operator
+
+
+@dataclass(slots=True)
 class CompareSummary:
     """What `msprobe compare --json` prints.
 
@@ -292,7 +321,9 @@ class CompareSummary:
     ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
     the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
     entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules
-    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks.
+    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks. ``setup``
+    says what differs between the set-ups that lie beside the dumps of runs that diverged (``config_check``).
+    ``operators`` are the rows that differ by operator, where that was asked for.
     """
 
     verdict: VerdictText
@@ -308,6 +339,8 @@ class CompareSummary:
     order_blind: bool = False
     accepted: list[AcceptedUse] = field(default_factory=list)
     wrong_modules: list[FirstDivergence] = field(default_factory=list)
+    setup: list[str] = field(default_factory=list)
+    operators: list[OperatorGroup] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The summary as JSON values."""

@@ -152,7 +152,8 @@ class LeafTable:
     same leaves in the same order. ``checksums`` says that checksums are compared, and no statistics.
 
     What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
-    ``recorded_otherwise`` says of rows what that tool records differently.
+    ``recorded_otherwise`` says of rows what that tool records differently. ``model_file`` is the side, 0 or 1, that is
+    the run of a model file. ``lost_arguments`` are the entries of calls of which one side has not all arguments.
     ``joined`` has the names of all parts of each entry that stands for a fused layer, ``in_pieces`` the rows of calls
     in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each
     reason why layers were not joined.
@@ -192,6 +193,8 @@ class LeafTable:
     fused_paths: FusedPaths = (frozenset(), frozenset())
     recorded_otherwise: Mapping[int, Otherwise] = field(default_factory=dict)
     other_tool: int | None = None
+    model_file: int | None = None
+    lost_arguments: frozenset[int] = frozenset()
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     in_pieces: frozenset[int] = frozenset()
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)

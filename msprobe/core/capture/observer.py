@@ -68,6 +68,13 @@ class Observer(Protocol):
         """Note that the program calls ``backward`` or ``zero_grad``."""
         ...
 
+    def training_call(self, kind: str, facts: Callable[[], Mapping[str, Any] | None], optimizer: Any) -> None:
+        """Note a call that moves a training on, with what ``facts()`` says of it: nothing is noted where that is None.
+
+        ``optimizer`` is the one that the call concerns, or None.
+        """
+        ...
+
     def graph_run(self, parts: Sequence[str]) -> Any:
         """Begin a run of a static graph whose model calls ``parts``, and return the receiver of its values."""
         ...

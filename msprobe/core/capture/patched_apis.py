@@ -112,6 +112,11 @@ class WrappedApis:
         site.passes_risk = site.passes_risk and (self._passes_risk(api) or self._passes_risk(listed or api))
         return site
 
+    def site_of(self, stem: str) -> CallSite | None:
+        """Return the site of the calls named ``stem``, such as ``Torch.relu``; None where no wrapper has it."""
+        prefix, _, api = stem.rpartition(".")
+        return self._sites.get((prefix, api))
+
     def _refresh_listed(self) -> None:
         if self._listed is not None:
             self._listed.refresh(self)

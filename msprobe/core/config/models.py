@@ -21,6 +21,7 @@ from msprobe.core.config.sections import (
     DiffCheckSection,
     ExceptionDumpSection,
     FreeBenchmarkSection,
+    GradProbeSection,
     NanCheckSection,
     OnlineCheckSection,
     OverflowCheckSection,
@@ -29,6 +30,7 @@ from msprobe.core.config.sections import (
     StructureSection,
     TensorSection,
 )
+from msprobe.core.config.when_to_record import ByteCount, Seconds
 
 TaskName = Literal[
     "statistics",
@@ -41,6 +43,7 @@ TaskName = Literal[
     "nan_check",
     "free_benchmark",
     "online_check",
+    "grad_probe",
 ]
 LevelName = Literal["L0", "L1", "L2", "mix", "debug"]
 
@@ -90,7 +93,7 @@ class TaskSpec:
     @property
     def no_collection(self) -> str:
         """Return what a user has to know of a task that collects nothing; "" for any other."""
-        return self.command and f"it collects nothing; it is for {self.command}"
+        return self.command and f"start() collects nothing; it is for {self.command}"
 
     @property
     def compares_live(self) -> bool:
@@ -141,6 +144,7 @@ TASKS: Mapping[str, TaskSpec] = {
         checker="msprobe.online.operator_checker:make_checker",
         checks_operators=True,
     ),
+    "grad_probe": TaskSpec(GradProbeSection, settles_level=True, command="monitor(model)"),
 }
 """Every task by its name in config.json."""
 
@@ -221,7 +225,22 @@ class DumpConfig(ConfigModel):
         description="Also record, once per step: parameters after the step, gradients as the optimizers get them "
         "(levels L0, mix).",
     )
-    enable_dataloader: bool = Field(default=False, description="Accepted from older files; has no effect.")
+    training_records: bool = Field(
+        default=True,
+        description="Also record what msprobe check reads (level mix, PyTorch): calls that move the training on, the "
+        "gradients that each optimizer step gets, and every parameter at the end of the step.",
+    )
+    enable_dataloader: bool = Field(
+        default=False, description="PyTorch: every batch of a DataLoader is a step, without start(), stop() and step()."
+    )
+    disk_budget: ByteCount | None = Field(
+        default=None,
+        description='Bytes ("10GB") that a run may write on one machine; collection ends there, the program goes on.',
+    )
+    time_budget: Seconds | None = Field(
+        default=None,
+        description='Seconds ("10min") from the first recorded step on; collection ends then, the program goes on.',
+    )
     load: LoadConfig | None = Field(default=None, description="Input override; absent means off.")
     perturb: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
@@ -239,6 +258,7 @@ class DumpConfig(ConfigModel):
     nan_check: NanCheckSection = NanCheckSection()
     free_benchmark: FreeBenchmarkSection = FreeBenchmarkSection()
     online_check: OnlineCheckSection = OnlineCheckSection()
+    grad_probe: GradProbeSection = GradProbeSection()
 
     @property
     def task_spec(self) -> TaskSpec:

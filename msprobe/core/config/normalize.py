@@ -10,8 +10,9 @@ from typing import Any
 
 from msprobe.core.config.fields import ConfigModel
 from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig
-from msprobe.core.config.problems import REMOVED_TASKS, nearest
+from msprobe.core.config.problems import ADVISED_KEYS, nearest
 from msprobe.core.config.sections import Section, SliceItem
+from msprobe.core.config.when_to_record import RingSettings, SampleSettings
 
 TASK_ALIASES: dict[str, str] = {alias: name for name, spec in TASKS.items() for alias in spec.aliases}
 SECTIONS: dict[str, type[Section]] = {name: spec.section for name, spec in TASKS.items()}
@@ -30,8 +31,12 @@ NULL_IS_DEFAULT = frozenset({
     "custom_apis",
     "load",
     "perturb",
+    "disk_budget",
+    "time_budget",
 })
 EMPTY_IS_DEFAULT = frozenset({"task", "level"})
+_NESTED: dict[str, type[ConfigModel]] = {"ring": RingSettings, "sample": SampleSettings}
+"""The keys of sections that are objects with keys of their own."""
 
 
 @dataclass(slots=True)
@@ -53,9 +58,7 @@ def normalize(raw: Mapping[str, Any]) -> NormalizedKeys:
         if isinstance(result.raw[name], Mapping):
             result.raw[name] = _normalize_section(name, result.raw[name], result.warnings)
     if isinstance(result.raw.get("load"), Mapping):
-        result.raw["load"] = _normalize_load(result.raw["load"], result.warnings)
-    if result.raw.get("enable_dataloader") is True:
-        result.warnings.append("enable_dataloader: has no effect any more; call start(), stop() and step() instead")
+        result.raw["load"] = _known_keys("load", LoadConfig, result.raw["load"], result.warnings)
     return result
 
 
@@ -99,6 +102,8 @@ def _normalize_section(name: str, section: Mapping[Any, Any], warnings: list[str
                 kept[key] = value
             if key == "slice" and isinstance(value, list | tuple):
                 _check_slices(name, value, warnings)
+            if key in _NESTED and isinstance(value, Mapping):
+                kept[key] = _known_keys(f"{name}.{key}", _NESTED[key], value, warnings)
         elif key in SECTIONS[name].inert:
             _inert(key, value, name, warnings)
         else:
@@ -119,25 +124,26 @@ def _inert(key: str, value: Any, name: str, warnings: list[str]) -> None:
         warnings.append(f"{name}.{key}: has no effect in this section; it belongs to {' and '.join(others)}")
 
 
-def _normalize_load(load: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
-    allowed = _written_keys(LoadConfig)
-    for key in load.keys() - allowed:
-        _unknown(key, "load", allowed, warnings)
-    return {key: value for key, value in load.items() if key in allowed and value is not None}
+def _known_keys(where: str, model: type[ConfigModel], value: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
+    """Return what an object at ``where`` says under the keys of its model; null means "not given"."""
+    allowed = _written_keys(model)
+    for key in value.keys() - allowed:
+        _unknown(key, where, allowed, warnings)
+    return {key: each for key, each in value.items() if key in allowed and each is not None}
 
 
 def _unknown(key: Any, section: str, allowed: Iterable[str], warnings: list[str]) -> None:
     if isinstance(key, str) and key.startswith(_REMARK_STARTS):
         return
-    if not section and key in REMOVED_TASKS:
-        warnings.append(f"{key}: has no effect: {REMOVED_TASKS[key]}")
-        return
     choices = sorted(allowed)
+    where = f"{section}." if section else ""
+    if key in ADVISED_KEYS:
+        warnings.append(f"{where}{key}: has no effect; {ADVISED_KEYS[key]}")
+        return
     close = nearest(key, choices)
     hint = f'did you mean "{close}"?' if close else f"known keys: {', '.join(choices)}"
     name = str(key) if str(key).isprintable() else repr(key)
-    where = f"{section}.{name}" if section else name
-    warnings.append(f"{where}: unknown key, it has no effect; {hint}")
+    warnings.append(f"{where}{name}: unknown key, it has no effect; {hint}")
 
 
 def _written_keys(model: type[ConfigModel]) -> frozenset[str]:

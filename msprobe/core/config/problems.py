@@ -28,10 +28,14 @@ _EXPECTED = {
     "string_too_short": "must not be empty",
     "too_short": "must not be an empty list",
 }
-REMOVED_TASKS: Mapping[str, str] = {
-    "grad_probe": "msprobe does not have it; statistics at level mix records gradients",
+ADVISED_KEYS: Mapping[str, str] = {
+    "filters": "choose calls with `scope` and `list`, values with `data_mode`, runs with `step` and `rank`",
+    "keep_all_ranks": "every rank writes its own data where `rank` is [] or left out",
+    "token_range": "it is an argument: `debugger.start(model, token_range=[first, last])`",
+    "dump_config": "it belongs to --additional-config of vLLM: give its content here",
+    "dump_config_path": "it belongs to --additional-config of vLLM: give the content of that file here",
 }
-"""Tasks of the published tool that msprobe does not have, each with what to do instead."""
+"""Keys that pages of the published tool and of servers name and its configuration does not have, with what to do."""
 _BOUNDS = {"greater_than_equal": ("ge", "must be at least"), "less_than_equal": ("le", "must be at most")}
 
 
@@ -75,9 +79,6 @@ def _problem(item: Any) -> Problem:
         return Problem(path, ABSENT, _EXPECTED[kind])
     if kind == "literal_error":
         choices = _QUOTED.findall(context["expected"])
-        removed = REMOVED_TASKS.get(value) if path == "task" and isinstance(value, str) else None
-        if removed is not None:
-            return Problem(path, value, f"{removed}; allowed: {', '.join(choices)}")
         word = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
         return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(word, choices)))
     if kind == "value_error":

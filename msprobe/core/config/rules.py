@@ -133,6 +133,20 @@ def _other_conditions(config: DumpConfig) -> Iterator[Problem]:
         yield Problem(f"{path}.pert_mode", mode, 'must be "improve_precision" or "to_cpu" with handler_type "fix"')
 
 
+def _ring(config: DumpConfig) -> Iterator[Problem]:
+    """Yield what cannot go together with steps that are kept in memory."""
+    ring, section = config.section.kept_steps, config.section
+    if ring is None:
+        return
+    if section.tensor_list:
+        expected = f"cannot go with {config.task}.ring, which keeps statistics only; leave out one of them"
+        yield Problem(f"{config.task}.tensor_list", list(section.tensor_list), expected)
+    watched = [kind for kind in ring.on if kind in ("nan", "spike")]
+    if section.summary_mode == "xor" and len(watched) == len(ring.on):
+        expected = 'needs statistics: a checksum shows no NaN and no spike; use summary_mode "statistics" or "md5"'
+        yield Problem(f"{config.task}.ring.on", list(ring.on), expected)
+
+
 def _list_names(key: str, attribute: str) -> Rule:
     def check(config: DumpConfig) -> Iterator[Problem]:
         for index, name in enumerate(getattr(config.section, attribute)):
@@ -182,6 +196,7 @@ RULES: tuple[Rule, ...] = (
     _list_names("list", "names"),
     _list_names("tensor_list", "tensor_list"),
     Rule(("section.data_mode",), _needed_output),
+    Rule(("section.ring", "section.tensor_list", "section.summary_mode"), _ring),
     Rule(("task", "async_dump", "section.bench_path"), _async_live_compare),
     Rule(
         ("task", *(f"section.{key}" for key in ("pert_mode", "fuzz_device", "fuzz_stage", "handler_type", "list"))),
@@ -223,15 +238,23 @@ def _usable_level(config: DumpConfig, written: Collection[str], warnings: list[s
 
 
 def _unused_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tuple[str, Any]]:
-    for key in ("tensor_list", "slice"):
-        if config.level not in _RECORDING_LEVELS and getattr(config.section, key):
+    unused: tuple[tuple[str, tuple[()] | None], ...] = (
+        ("tensor_list", ()),
+        ("slice", ()),
+        ("ring", None),
+        ("sample", None),
+    )
+    for key, unset in unused:
+        if config.level not in _RECORDING_LEVELS and getattr(config.section, key, None):
             warnings.append(f"{config.task}.{key}: has no effect at level {config.level}; it works at L0, L1 and mix")
-            yield key, ()
+            yield key, unset
 
 
 def _warn_unused_common(config: DumpConfig, warnings: list[str]) -> None:
     if config.async_dump and not config.task_spec.async_dump and config.level != "L2":  # at L2 the runtime decides
         warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
+    if config.level == "L2" and config.disk_budget is not None:
+        warnings.append("disk_budget: has no effect at level L2, where the framework writes; it works at other levels")
     if config.level in {"L0", "debug"} and config.custom_apis is not None:
         warnings.append(f"custom_apis: has no effect at level {config.level}; it works where functions are recorded")
     if config.risk_level == "CORE" and config.level not in {"L1", "mix"}:

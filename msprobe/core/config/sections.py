@@ -6,12 +6,14 @@ neutral value where the task does not have that key.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag, field_validator
 
 from msprobe.core.config.fields import ALL_FLOWS, ConfigModel, Count, DataMode, Names, PathText
+from msprobe.core.config.when_to_record import RingSettings, SampleSettings
 from msprobe.core.tensors.statistics import STATISTICS
 
 _KERNEL_STATISTICS = (
@@ -105,9 +107,22 @@ class Section(ConfigModel):
         return False
 
     @property
+    def kept_steps(self) -> RingSettings | None:
+        """Return how steps are kept in memory; None where they are written at once."""
+        return None
+
+    @property
+    def sampled(self) -> SampleSettings:
+        """Return which part of the steps and calls is recorded."""
+        return _ALL
+
+    @property
     def finding_limit(self) -> int:
         """Return after how many findings of the task's judge the collection ends; -1 for never."""
         return self.diff_nums
+
+
+_ALL = SampleSettings()
 
 
 class StatisticsSection(Section):
@@ -119,6 +134,15 @@ class StatisticsSection(Section):
         default="auto",
         description="Also record an order-sensitive sum of each tensor, which sees elements that changed places; auto "
         "does so where the pass that measures the statistics gives it too, and summary_mode is statistics.",
+    )
+    ring: RingSettings | None = Field(
+        default=None,
+        description="Keep the last steps in memory and write them on a NaN, a spike, an alert, trigger() or an "
+        "exception only (not in static graphs; levels L0, L1, mix); absent writes every step.",
+    )
+    sample: SampleSettings | None = Field(
+        default=None,
+        description="Record every Nth step, and a share of the calls (not in static graphs; levels L0, L1, mix).",
     )
     device: Literal["host", "device"] = Field(
         default="host", description="Where statistics are computed (MindSpore static graph O0/O1)."
@@ -132,6 +156,16 @@ class StatisticsSection(Section):
         """Return the setting; ``auto`` leaves it out beside a checksum, which sees the order, and where a list of
         statistics does not name it."""
         return False if self.projection == "auto" and self.summary_mode != "statistics" else self.projection
+
+    @property
+    def kept_steps(self) -> RingSettings | None:
+        """Return how steps are kept in memory; None where they are written at once."""
+        return self.ring
+
+    @property
+    def sampled(self) -> SampleSettings:
+        """Return which part of the steps and calls is recorded."""
+        return self.sample or _ALL
 
 
 class TensorSection(Section):
@@ -268,3 +302,30 @@ class OnlineCheckSection(Section):
     def finding_limit(self) -> int:
         """Return -1: every finding is reported."""
         return -1
+
+
+class GradProbeSection(Section):
+    """task grad_probe: statistics and signs of gradients at each step of an optimizer (``monitor``)."""
+
+    inert = FreeBenchmarkSection.inert
+
+    grad_level: Literal["L0", "L1", "L2"] = Field(
+        default="L1", description="L0 statistics and checksums, L1 statistics and signs, L2 shares of intervals too."
+    )
+    param_list: Names = Field(default=(), description="Names of parameters; empty for all.")
+    bounds: Annotated[tuple[float, ...], Strict(False)] = Field(
+        default=(-1.0, 0.0, 1.0), description="Ends of the intervals of L2, ascending."
+    )
+
+    @field_validator("bounds", mode="before")
+    @classmethod
+    def _ascending(cls, bounds: Any) -> Any:
+        if not isinstance(bounds, list | tuple):
+            return bounds
+        if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in bounds):
+            raise ValueError("must be a list of numbers")
+        if any(left >= right for left, right in itertools.pairwise(bounds)):
+            raise ValueError("must be strictly ascending, for example [-1, 0, 1]")
+        if not all(abs(one) < 2**63 for one in bounds):
+            raise ValueError("must lie within the range of 64-bit integers")
+        return tuple(map(float, bounds))

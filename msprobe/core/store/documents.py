@@ -56,6 +56,9 @@ class Entry(BaseModel):
     autograd: Literal["grad", "no_grad", "inference"] | None = Field(
         default=None, description="autograd mode at the begin of the call; a function without it ran with `grad`"
     )
+    autocast: str | None = Field(
+        default=None, description="the dtype of automatic casts that were on at the begin of the call"
+    )
     group_id: str | None = Field(default=None, description="of a collective: its group in `process_groups`")
 
 
@@ -73,8 +76,23 @@ class Writer(BaseModel):
 class End(BaseModel):
     """How the step ended. A process that was killed leaves none."""
 
-    by: Literal["step", "stop", "reset", "exit", "exception"]
+    by: Literal["step", "stop", "reset", "exit", "exception", "disk_budget", "time_budget"]
     error: str | None = Field(default=None, description="text of the exception that ended the step")
+
+
+class Sampled(BaseModel):
+    """Which part of the steps and calls was recorded (`sample`)."""
+
+    every: int = Field(description="the steps whose number is a multiple of this")
+    share: float = Field(description="the share of the calls, chosen by a hash of their names")
+
+
+class KeptFor(BaseModel):
+    """Why a step that was kept in memory was written (`ring`)."""
+
+    kind: Literal["nan", "spike", "alert", "trigger", "exception"]
+    reason: str
+    step: int = Field(description="the step in which the reason came; earlier ones were kept until then")
 
 
 class ProcessGroup(BaseModel):
@@ -111,11 +129,33 @@ class GradientCall(BaseModel):
     stack: list[str] = Field(description="where it is called: frames, innermost first")
 
 
+class TrainingCall(BaseModel):
+    """One call that moves a training on, with what it was told and did."""
+
+    model_config = ConfigDict(extra="allow")
+
+    call: str = Field(
+        description="`backward`, `zero_grad`, `optimizer_step`, `scheduler_step`, `clip_grad`, `generate`; "
+        "`child_processes`: how many daemons, such as workers of a data loader, live at the end of the step; "
+        "`kept_gradients`: the step that follows gets gradients that an earlier step has used already; "
+        "`progress`: steps and epochs of a trainer, done and planned"
+    )
+    after: int = Field(description="how many records the step had when it was made")
+    optimizer: int | None = Field(default=None, description="its number in `optimizers`; null: not known yet")
+    stack: list[str] | None = Field(default=None, description="where it is called: frames, innermost first")
+
+
 class NamedTensor(BaseModel):
     """One parameter, or its gradient, as this process holds it."""
 
     name: str
     value: Node
+
+
+class ModelParameter(NamedTensor):
+    """One parameter at the end of the step."""
+
+    has_gradient: bool = Field(description="whether its gradient was still there")
 
 
 class StepGradients(BaseModel):
@@ -175,7 +215,16 @@ class DumpDocument(BaseModel):
     )
     inputs_fed: str | None = Field(default=None, description="with `load`: where the inputs lie that modules were fed")
     parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
+    training_calls: list[TrainingCall] | None = Field(
+        default=None, description="with `training_records`: in the order of execution"
+    )
+    model_parameters: list[ModelParameter] | None = Field(
+        default=None, description="with `training_records`: every parameter at the end of the step"
+    )
     scheduled_tokens: Batch | None = Field(default=None, description="with `start(scheduled_tokens=...)`")
+    model_file: str | None = Field(default=None, description="of `offline_dump`: the model file that was run")
+    sampled: Sampled | None = Field(default=None, description="with `sample`")
+    kept_for: KeptFor | None = Field(default=None, description="with `ring`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 

@@ -81,6 +81,16 @@ class JournalWriter:
             self.doubtful = True
             raise
 
+    @property
+    def written(self) -> int:
+        """The size of the file."""
+        return self._written
+
+    @property
+    def last(self) -> bytes:
+        """The line that was added last, unless it is in the file already."""
+        return self._buffer[-1] if self._buffer else b""
+
     def flush(self) -> None:
         """Write the buffered lines to the file. Raises OSError."""
         pending = self._buffer[:]
@@ -113,6 +123,11 @@ class JournalWriter:
         if self.index.size != self._published:
             publish(path, self.index, extra_info)
             self._published = self.index.size
+
+    def forget(self) -> None:
+        """Drop every line; there is no file."""
+        self._buffer.clear()
+        self.index = JournalIndex()
 
     def close(self) -> None:
         """Let go of the file without writing."""

@@ -17,6 +17,7 @@ DUMP = "dump.json"
 DEBUG = "debug.json"
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
+DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT)
 JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
 ERRORS = "dump_error_info.log"

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from msprobe.core.log import logger
-from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS, root_of
+from msprobe.core.store.layout import DOCUMENTS, ERRORS, JOURNAL, TENSORS, root_of
 from msprobe.core.store.safe_files import remove_symlink
 
 fcntl: ModuleType | None
@@ -95,19 +95,19 @@ FOLDER_LOCK = FolderLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=FOLDER_LOCK.release)
 
-_DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
+_WRITTEN = (*DOCUMENTS, JOURNAL, ERRORS)
 
 
 def clear_earlier_run(folder: Path) -> None:
     """Remove the dump of an earlier run from ``folder``, with a warning. Only files that msprobe writes are removed."""
-    if any(os.path.lexists(folder / name) for name in _DOCUMENTS):
+    if any(os.path.lexists(folder / name) for name in _WRITTEN):
         logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
         remove_documents(folder)
 
 
 def remove_documents(folder: Path) -> None:
     """Remove all documents and tensor files of a dump from ``folder``."""
-    for name in _DOCUMENTS:
+    for name in _WRITTEN:
         (folder / name).unlink(missing_ok=True)
     remove_symlink(folder / TENSORS)
     if (folder / TENSORS).is_dir():

@@ -39,6 +39,8 @@ FED = "fed"
 """Key of a tensor that a module was fed: how far the live one was from it, relative to its largest element."""
 INPUTS_FED = "inputs_fed"
 """Field of the header of a step in which modules are fed: where the inputs lie."""
+SAMPLED = "sampled"
+"""Field of the header that says which part of the steps and calls was recorded."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result
@@ -55,6 +57,16 @@ class Leaf(NamedTuple):
     suffix: str
     slot: str
     raw: Any
+
+
+LOST_ARGUMENTS = "not_recorded"
+"""The keyword argument by which the record of a call says that it has not all arguments of the call."""
+
+
+def lost_arguments(record: Any) -> bool:
+    """Return whether the record of a call says that it has not all arguments of the call."""
+    keywords = record.get("input_kwargs") if type(record) is dict else None  # a saved value is no call
+    return type(keywords) is dict and LOST_ARGUMENTS in keywords
 
 
 # Half the time of Leaf(...), which matters for hundreds of thousands of them.

@@ -105,11 +105,16 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
 
 @contextlib.contextmanager
 def _renamed(temporary: str, path: str | Path) -> Iterator[None]:
-    """Rename a file when the block ends, which closes it before; remove it where the block raises."""
+    """Rename a file when the block ends, which closes it before; remove it where the block raises.
+
+    An error of the disk names ``path``: the user knows nothing of the temporary file, and a full disk names no file.
+    """
     try:
         yield
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
+            error.filename, error.filename2 = str(path), None
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
@@ -129,8 +134,8 @@ def replacement(path: str | Path) -> Iterator[str]:
     """
     refuse_device(path)
     temporary = temporary_beside(str(path))
-    os.close(create_new(temporary))
     with _renamed(temporary, path):
+        os.close(create_new(temporary))
         yield temporary
 
 

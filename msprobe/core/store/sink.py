@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
-from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL, TENSORS, root_of
+from msprobe.core.store.layout import DEBUG, DOCUMENTS, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
 from msprobe.core.store.runs import run_times
 from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
@@ -55,6 +55,27 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+class Account(Protocol):
+    """Counts the bytes that a step has on the disk (see ``core/dump/bounds/disk_budget.py``)."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether nothing more may be written."""
+        ...
+
+    def set_documents(self, size: int) -> None:
+        """Count ``size`` bytes for the documents and the journal, in place of what they counted before."""
+        ...
+
+    def add_tensor(self, path: str) -> None:
+        """Count a tensor file that was written."""
+        ...
+
+    def refund(self) -> None:
+        """Count nothing for this step: its files were removed."""
+        ...
+
+
 class DirectorySink:
     """Write one step of one process into ``folder``, ``{dump_path}/step{N}/{process}``.
 
@@ -71,6 +92,9 @@ class DirectorySink:
         tensors: also create the folder of tensor files.
         pending: what records wait for before they are written; None when they are complete at once.
         dropped: the statistics to leave out of each record, by their names in dump.json.
+
+    Attributes:
+        account: counts the bytes that are written; None to count none.
     """
 
     def __init__(
@@ -85,25 +109,36 @@ class DirectorySink:
     ) -> None:
         self.folder = folder
         self.failed = False
+        self.account: Account | None = None
+        self._watch: Callable[[str, Any], None] | None = None  # is shown every record, with all its statistics
         self._pending = pending
         self._dropped = dropped
         self._early = EarlyWrites()
         self._extra_info = extra_info
+        self._tensors = tensors
         self._waiting: list[Record] = []
         self._adding = threading.Lock()  # held while records are encoded
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._journal = JournalWriter()
+        self._add({"v": VERSION, **header, "run": run_times()})
+        self._begin()
+        FLUSHER.add(self)
+
+    def _begin(self) -> None:
+        """Make the files of the step."""
+        self._create_files()
+
+    def _create_files(self) -> None:
+        folder = self.folder
         with _DiskGuard(self, "create"):
             make_folder_below(root_of(folder), folder)
             clear_earlier_run(folder)
-            if tensors:
+            if self._tensors:
                 make_folder_below(folder, folder / TENSORS)
             self._journal.open(folder / JOURNAL)
-            self._add({"v": VERSION, **header, "run": run_times()})
             self._write_buffer()
             if not self.failed:
                 self._journal.announce(folder / JOURNAL)
-        FLUSHER.add(self)
 
     @property
     def document(self) -> Path:
@@ -168,6 +203,9 @@ class DirectorySink:
         with self._writing, _DiskGuard(self, "write"):
             if not self.failed:
                 (self.folder / JOURNAL).unlink()
+                if self.account is not None:
+                    paths = [self.folder / name for name in DOCUMENTS]
+                    self.account.set_documents(sum(path.stat().st_size for path in paths if path.exists()))
             self.release()
 
     def add_header(self, fields: Mapping[str, Any]) -> None:
@@ -199,6 +237,8 @@ class DirectorySink:
             self.release()
             self._waiting.clear()
             remove_documents(self.folder)
+            if self.account is not None:
+                self.account.refund()
             with contextlib.suppress(OSError):  # the folder holds files of others
                 self.folder.rmdir()
                 self.folder.parent.rmdir()
@@ -226,6 +266,8 @@ class DirectorySink:
     def _encode(self, record: Record) -> None:
         try:
             for line in record.lines():
+                if self._watch is not None and "d" in line:
+                    self._watch(line["e"], line["d"])
                 self._add(drop_statistics(line, self._dropped) if self._dropped else line)
         except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
             if first_time(("encode", type(error))):
@@ -239,6 +281,8 @@ class DirectorySink:
     def _write_buffer(self) -> None:
         if not self.failed:
             self._journal.flush()
+            if self.account is not None:
+                self.account.set_documents(2 * self._journal.written)
 
     def _publish(self) -> None:
         if self.failed:

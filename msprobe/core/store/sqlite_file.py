@@ -44,6 +44,8 @@ class AtomicSqliteFile(ABC):
             self._begin()
         except BaseException as error:
             self._remove()
+            if hasattr(self, "_connection"):
+                self._connection.close()
             if isinstance(error, (OSError, sqlite3.Error)):
                 raise unwritable(_reason(error)) from error
             raise

@@ -27,10 +27,26 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.core.errors import ReadError
+from msprobe.core.errors import ReadError, error_text
 from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, float8_values
 
 _BFLOAT16 = "<E2"
+
+
+_DAMAGED = (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    struct.error,
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+    EOFError,
+    OverflowError,
+    NotImplementedError,
+)
 
 
 def read_bfloat16(path: Path) -> NDArray[Any] | None:
@@ -47,8 +63,7 @@ def read_bfloat16(path: Path) -> NDArray[Any] | None:
             return None
         bits = np.frombuffer(file.read(), dtype="<u2")
     shape = tuple(int(length) for length in header["shape"])
-    values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return np.reshape(values, shape, order="F" if header["fortran_order"] else "C")
+    return np.reshape(widened(bits, "bfloat16"), shape, order="F" if header["fortran_order"] else "C")
 
 
 Array = NDArray[Any]
@@ -161,9 +176,7 @@ def read_stored(path: Path) -> tuple[Array, str]:
         return reader(path)
     except FileNotFoundError:
         raise ReadError(f"{path}: the tensor file is missing") from None
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
-        _refuse(path, error)
-    except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
+    except _DAMAGED as error:
         _refuse(path, error)
     # A damaged header; numpy warns of some, and a program may have made errors of warnings.
     except (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, FutureWarning) as error:
@@ -195,7 +208,33 @@ def _read_pt(path: Path) -> tuple[Array, str]:
     if not isinstance(described, _Description):
         raise ValueError("it does not hold exactly one tensor")
     raw = np.frombuffer(members[f"data/{described.storage.key}"](), dtype=np.uint8)
-    return _decode(_strided(raw, described), described.dtype), described.dtype
+    return widened(_strided(raw, described), described.dtype), described.dtype
+
+
+def stored_tensor(content: memoryview) -> tuple[str, tuple[int, ...], int] | None:
+    """Return dtype, shape and the position of the elements of one plain tensor that ``torch.save`` wrote.
+
+    None where the elements do not lie in ``content`` one after the other. The bytes are not read.
+
+    Raises:
+        ReadError: it is no file of one plain tensor.
+    """
+    try:
+        members = _stored_members(content)
+        if members is None:
+            return None
+        found = {name.partition("/")[2]: raw for name, raw in members}
+        described = _DescriptionReader(io.BytesIO(found["data.pkl"]())).load()
+        if not isinstance(described, _Description):
+            raise ValueError("it does not hold exactly one tensor")
+        raw = np.frombuffer(found[f"data/{described.storage.key}"](), dtype=np.uint8)
+        elements = _strided(raw, described)
+    except _DAMAGED as error:
+        raise ReadError(f"no tensor of torch.save ({error_text(error)})") from error
+    if not elements.flags.c_contiguous:
+        return None
+    place = elements.ctypes.data - np.frombuffer(content, np.uint8).ctypes.data
+    return described.dtype, described.shape, place
 
 
 _Member = tuple[str, Callable[[], "bytes | memoryview"]]
@@ -219,7 +258,7 @@ def _members(content: bytes) -> list[_Member]:
     return [(name, partial(archive.read, name)) for name in archive.namelist()]
 
 
-def _stored_members(content: bytes) -> list[_Member] | None:
+def _stored_members(content: bytes | memoryview) -> list[_Member] | None:
     magic, _, _, _, count, _, offset, _ = _END.unpack_from(content, max(len(content) - _END.size, 0))
     if magic != b"PK\x05\x06" or offset == _IN_EXTENSION:
         return None
@@ -230,13 +269,13 @@ def _stored_members(content: bytes) -> list[_Member] | None:
         start = fields[16]
         if magic != b"PK\x01\x02" or method != _STORED or size != full_size or _IN_EXTENSION in (size, start):
             return None
-        name = content[offset + _ENTRY.size : offset + _ENTRY.size + name_size].decode("utf-8")
+        name = str(content[offset + _ENTRY.size : offset + _ENTRY.size + name_size], "utf-8")
         offset += _ENTRY.size + name_size + extra + comment
         members.append((name, partial(_stored, content, start, size)))
     return members
 
 
-def _stored(content: bytes, start: int, size: int) -> memoryview:
+def _stored(content: bytes | memoryview, start: int, size: int) -> memoryview:
     """Return the bytes of an uncompressed member, which follow its local header."""
     fields = _LOCAL.unpack_from(content, start)
     if fields[0] != b"PK\x03\x04":
@@ -267,10 +306,18 @@ def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:
     return np.lib.stride_tricks.as_strided(flat[offset:], shape, byte_strides, writeable=False)
 
 
-def _decode(array: Array, dtype: str) -> Array:
+def widened(array: Array, dtype: str) -> Array:
+    """Return elements as numbers that numpy has, exactly: bfloat16 and 8-bit floats as float32, complex32 as complex64.
+
+    Args:
+        array: the elements in the container of their dtype, of any shape and layout.
+        dtype: a name of ``core.tensors.dtypes``.
+    """
     if dtype == "bfloat16":
-        return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype.startswith("float8"):
+        bits = array.astype(np.uint32, order="C")
+        bits <<= np.uint32(16)
+        return bits.view(np.float32)
+    if dtype.startswith(("float8", "hifloat8")):
         return np.asarray(_float8_table(dtype)[array])
     if dtype == "complex32":
         parts = np.ascontiguousarray(array)[..., np.newaxis].view(np.float16).astype(np.float32)
@@ -294,11 +341,14 @@ class LazyTensor:
         dtype: a name of ``core.tensors.dtypes``.
         read: returns an array of ``shape`` in the dtype's container (raw bits where numpy lacks the dtype); raises
             ReadError when the elements cannot be read.
+        read_range: returns the elements from one position, in row-major order, up to another, as ``read`` does but
+            flat and without reading the others; None where that cannot be done.
     """
 
     shape: tuple[int, ...]
     dtype: str
     read: Callable[[], NDArray[Any]]
+    read_range: Callable[[int, int], NDArray[Any]] | None = None
 
     @property
     def numel(self) -> int:

@@ -34,7 +34,7 @@ _CLOSE = {  # rtol, atol: of numbers with so many binary digits
     "complex128": (1e-7, 1e-7),
 }
 _SMALL = "float8"
-_INTEGERS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
+_INTEGERS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
     if n.dtype.itemsize not in _INTEGERS:
         return None
     shift = 16 if dtype == "bfloat16" and n.dtype.itemsize == 4 else 0
-    return farthest(_ordered(n), _ordered(b)) >> shift
+    return farthest(ordered(n), ordered(b)) >> shift
 
 
 def _steps_of_small(n: Array, b: Array, dtype: str) -> int | None:
@@ -206,8 +206,11 @@ def _distances(left: Array, right: Array) -> Array:
     return np.asarray(high.view(unsigned) - low.view(unsigned))
 
 
-def _ordered(values: Array) -> Array:
-    """Return integers in the order of the floats: the bits of positive ones, mirrored bits of negative ones."""
+def ordered(values: Array) -> Array:
+    """Return integers in the order of the floats: the bits of positive ones, mirrored bits of negative ones.
+
+    ``values`` are floats, or their bits.
+    """
     kind = _INTEGERS[values.dtype.itemsize]
     bits = np.ascontiguousarray(values).view(kind)
     lowest = np.iinfo(kind).min

@@ -13,7 +13,7 @@ from tests.rules.tree import ROOT
 pytestmark = pytest.mark.mindspore
 
 HERE = Path(__file__).parent
-WHAT = [HERE / "inside_recording.py", ROOT / "tests" / "contracts"]
+WHAT = [HERE / "inside_recording.py", HERE / "inside_monitor.py", ROOT / "tests" / "contracts"]
 OPTIONS = ["--backends=msadapter", "-q", "-p", "no:cacheprovider"]
 
 

@@ -106,6 +106,35 @@ def test_lists_and_the_filter_choose_calls(small: Path, tmp_path: Path) -> None:
     assert "Torch.exp.1" not in {line[0] for line in rows(tmp_path / "one")[1:]}
 
 
+@pytest.mark.parametrize("command", [["acc_check"], ["multi_acc_check", "-n", "2"]])
+def test_tensors_of_failing_calls_are_kept_where_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    (tmp_path / "coarse.py").write_text(
+        "import torch\ndef half(x):\n    return x / 2 if x.dtype == torch.float64 else (x * 8).round() / 16\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    calls = {"Lib.half.0.forward": call([tensor((30,))]), "Torch.exp.0.forward": call([tensor((30,))])}
+    config = tmp_path / "config.yaml"
+    (tmp_path / "kept").mkdir()
+    config.write_text(f"error_data_path: {tmp_path / 'kept'}\nprecision: 3\nquantization_api_list: [exp]\n")
+    words = [
+        "-api_info",
+        str(write_dump(tmp_path / "dump", calls)),
+        "-o",
+        str(tmp_path / "out"),
+        "-config",
+        str(config),
+    ]
+    assert run([*command, *words, "-save_error_data", "-d", "0", "-j", "--custom", "Lib=coarse"]) == 0
+    assert {line[0]: line[1] for line in rows(tmp_path / "out")[1:]} == {"Lib.half.0": "error", "Torch.exp.0": "pass"}
+    kept = {path.name.split(".")[0] for path in (tmp_path / "kept").rglob("*") if path.is_file()}
+    assert kept == {"Lib"}
+    (details,) = (tmp_path / "out").glob("*details*.csv")
+    numbers = [cell for line in csv.reader(details.read_text("utf-8-sig").splitlines()[1:]) for cell in line[4:-2]]
+    assert max(len(one.partition("e")[0].replace(".", "").strip("0")) for one in numbers) == 3  # digits of each number
+
+
 def test_functions_of_the_user_come_from_modules_that_he_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,9 +79,81 @@ def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) ->
     assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, 2))
 
 
-def test_a_model_that_is_called_in_a_compiled_function_is_told(tmp_path: Path) -> None:
-    prepared(tmp_path, OF_FUNCTION)
+@pytest.mark.parametrize(
+    "called",
+    [OF_FUNCTION, 'torch.compile(functools.partial(lambda net, x: net(x), model), backend="aot_eager")'],
+    ids=["variable", "argument"],
+)
+def test_a_model_that_is_called_in_a_compiled_function_only(tmp_path: Path, called: str) -> None:
+    prepared(tmp_path, called)
+    (tmp_path / "train.py").write_text("import functools\n" + (tmp_path / "train.py").read_text())
+    result = attached(tmp_path, "train.py")
+    assert result.returncode == 0, result.stderr
+    for step in range(3):
+        assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, step)), result.stdout
+
+
+TRAIN_STEP = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+class Trainer:
+    def __init__(self):
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 1)))
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.step = torch.compile(self.train_step, backend="eager")
+
+    def loss(self, x):
+        return self.net(x).sum()
+
+    def train_step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.loss(x)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+trainer = Trainer()
+print("losses", *(trainer.step(torch.ones(2, 4)).item() for _ in range(3)))
+"""
+
+
+def test_a_whole_training_step_that_is_compiled(tmp_path: Path) -> None:
+    prepared(tmp_path, "")
+    (tmp_path / "train.py").write_text(TRAIN_STEP)
+    result = attached(tmp_path, "train.py")
+    assert result.returncode == 0, result.stderr
+    for step in range(3):
+        assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, step)), result.stdout
+    assert not (tmp_path / "dump/step3").exists()
+    alone = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert alone.stdout.strip() in result.stdout
+
+
+def test_a_model_that_no_name_leads_to_is_told(tmp_path: Path) -> None:
+    prepared(tmp_path, "torch.compile(lambda x: holder[0](x), backend='eager')")
+    script = (tmp_path / "train.py").read_text().replace("called =", "holder = [model]\ncalled =")
+    (tmp_path / "train.py").write_text(script)
     result = attached(tmp_path, "train.py")
     assert result.returncode == 0
-    assert "what is called inside a compiled function is not found: compile the model itself" in result.stdout
+    assert "compiled code ran, and names no model where msprobe looks: compile the model itself" in result.stdout
     assert not (tmp_path / "dump").exists()
+
+
+def test_a_variable_that_cannot_be_looked_at_stops_nothing(tmp_path: Path) -> None:
+    prepared(tmp_path, 'torch.compile(lambda x: proxy if x is None else model(x), backend="eager")')
+    script = (tmp_path / "train.py").read_text()
+    proxy = """
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("out of context")
+
+proxy = Proxy()
+"""
+    (tmp_path / "train.py").write_text(script.replace("model = nn", f"{proxy}\nmodel = nn", 1))
+    result = attached(tmp_path, "train.py")
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stdout + result.stderr

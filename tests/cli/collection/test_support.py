@@ -18,13 +18,14 @@ def test_the_page_of_the_documentation_is_fresh() -> None:
     assert written == page(list(cells())), "stale: run scripts/support_page and commit the result"
 
 
-def test_three_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_four_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["support"]) == 0
-    tasks, features, keys = capsys.readouterr().out.split("\n\n")
+    tasks, features, keys, watches = capsys.readouterr().out.split("\n\n")
     assert tasks.split("\n")[0].split() == ["framework", "task", "L0", "L1", "mix", "L2", "debug"]
     assert ["pytorch", "nan_check", "-", "yes", "-", "-", "-"] in [row.split() for row in tasks.split("\n")]
     assert "dump_enable" in features
     assert ["gradients_of_step", "yes", "-", "-", "-", "-"] in [row.split() for row in keys.split("\n")]
+    assert ["TrainerMon", "yes", "yes", "-", "-", "yes"] in [row.split() for row in watches.split("\n")]
 
 
 def test_markdown_is_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_without_a_framework_only_what_none_can_do_is_an_error(
     assert run(["validate", written(tmp_path, {"dump_path": "x", "task": "exception_dump"})]) == 0
     assert 'warning: not on pytorch: task: got "exception_dump"' in capsys.readouterr().out
     assert run(["validate", written(tmp_path, {"dump_path": "x", "task": "acc_check"})]) == 0
-    assert "warning: task: acc_check: it collects nothing; it is for msprobe acc_check" in capsys.readouterr().out
+    assert "warning: task: acc_check: start() collects nothing; it is for msprobe acc_check" in capsys.readouterr().out
 
 
 def test_a_mode_of_the_framework_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

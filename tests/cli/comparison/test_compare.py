@@ -126,3 +126,13 @@ def test_a_missing_package_is_told_before_the_work(
     done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], *option)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert advice in done.stderr and not runs["out"].exists()
+
+
+def test_differing_rows_are_grouped_by_operator(runs: dict[str, Path]) -> None:
+    page = runs["out"] / "page.html"
+    done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], "--group-by", "operator", "--html", page)
+    assert "By operator: Functional.relu (forward): 1 row of 1 call, 1 differs by itself" in done.stdout
+    assert list(runs["out"].glob("compare_operators_*.csv"))
+    assert "Rows that differ, by operator" in page.read_text()
+    wrong = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], "--group-by", "module")
+    assert wrong.returncode == 2 and "'module' is not 'operator'" in wrong.stderr

@@ -53,7 +53,7 @@ def test_flags(words: tuple[str, ...], name: str, value: object, first: bool) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(("-m", "atb"), "compares files of an Ascend tool chain; leave it out", id="mode"),
+        pytest.param(("-m", "npu"), "'auto', 'offline_data', 'torchair', 'offline_model', 'atb'", id="mode"),
         pytest.param(("--backend", "torch"), "'fsdp', 'megatron'", id="backend"),
         pytest.param(("-dm",), "requires an argument", id="dm-alone"),
         pytest.param(("--pair", "name"), "'number', 'order'", id="pair"),

@@ -15,9 +15,14 @@ from msprobe.cli.options.shared import SHARED, SharedOption
 OTHER_MEANINGS = {
     "--format": "data2db: what lies in the input; support: how tables are printed",
     "-c": "config_check: two checkpoints",
-    "-m": "compare: a mode of older scripts; run: the model",
+    "-m": "compare: what is compared; install_deps: what for; run: the model",
+    "--mode": "compare: what is compared; install_deps: what for",
+    "keyword mode": "the same",
+    "--task": "collection: what is recorded",
+    "keyword task": "the same",
     "-d": "config_check: to collect a configuration",
     "--dump": "the same",
+    "--step": "anomaly_processor: a list as text; elsewhere ranges of steps",
     "--device": "acc_check: several devices; run_overflow_check: one",
     "-f": "acc_check: one call of a kind; elsewhere the framework",
 }
@@ -41,11 +46,12 @@ def shown(option: click.Option) -> list[str]:
 ALL = options()
 ONE_DECLARATION = (
     {"compare", "graph_visualize"},
+    {"compare", "offline_dump"},
     {"acc_check", "multi_acc_check", "run_ut", "multi_run_ut"},
     {"multi_acc_check", "multi_run_ut"},
     {"acc_check", "multi_acc_check", "run_overflow_check", "run_ut", "multi_run_ut"},
 )
-"""They share ``mapping_flags``, or the options of a check, which is one declaration too."""
+"""They share ``mapping_flags`` or ``model_flags``, or the options of a check, which is one declaration too."""
 
 
 def test_a_notion_has_its_names_in_every_command() -> None:

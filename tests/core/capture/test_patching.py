@@ -167,6 +167,7 @@ def interrupted(at: int, run: Any) -> bool:
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 reports instructions only where this is so before settrace
     sys.settrace(trace)
     try:
         run()

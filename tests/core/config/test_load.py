@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from msprobe.core.config import DumpConfig, IntRanges, check_config, load_config
 from msprobe.core.config.fields import ALL_FLOWS
+from msprobe.core.config.problems import ADVISED_KEYS
 from msprobe.core.errors import ConfigError, ConfigTextError, MsprobeException
 
 
@@ -117,9 +118,13 @@ def test_warnings_go_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
             {"load": {"path": "p", "modules": ["Module.a.A.forward.0"], "ranks": [0]}},
             "load.ranks: unknown key, it has no effect; did you mean",
         ),
+        ({"filters": ["x"]}, "filters: has no effect; choose calls with `scope` and `list`"),
+        (
+            {"statistics": {"keep_all_ranks": True}},
+            "statistics.keep_all_ranks: has no effect; every rank writes its own",
+        ),
         ({"colour": 1}, "colour: unknown key, it has no effect; known keys:"),
         ({"task": "tensor", "tensor": {"tensor_list": ["a"]}}, "tensor.tensor_list: has no effect in this section"),
-        ({"enable_dataloader": True}, "enable_dataloader: has no effect any more"),
         ({"run_ut": {}, "acc_check": {}}, "run_ut: has no effect"),
         ({"acc_check": {}, "run_ut": {}}, "run_ut: has no effect"),
     ],
@@ -128,6 +133,13 @@ def test_what_has_no_effect_is_a_warning(raw: dict[str, Any], warned: str) -> No
     report = check_config({"dump_path": "x", **raw})
     assert report.config is not None
     assert any(warning.startswith(warned) for warning in report.warnings), report.warnings
+
+
+@pytest.mark.parametrize("word", sorted(ADVISED_KEYS))
+def test_words_of_the_guides_of_servers_have_advice(word: str) -> None:
+    for raw, where in [({word: 1}, word), ({"statistics": {word: 1}}, f"statistics.{word}")]:
+        (line,) = check_config({"dump_path": "./dump", **raw}).warnings
+        assert line == f"{where}: has no effect; {ADVISED_KEYS[word]}"
 
 
 def test_remarks_of_people_and_editors_deserve_no_warning() -> None:

@@ -40,7 +40,7 @@ NUMBER, FORM = "a whole number", 'must have the form "3" or "3-5"'
 RANGE, OBJECT, LIST, TEXT = "between 0 and 1000000", "must be an object { }", "must be a list [ ]", "a text in quotes"
 SWITCH, COUNT, FULL = "must be true or false", "-1 (no limit) or greater than 0", "must be a full forward name like"
 COMMON = [
-    *rows("task", "allowed: statistics, tensor", "grad_probe", 3),
+    *rows("task", "allowed: statistics, tensor", "run_utt", 3),
     *rows("task", 'did you mean "tensor"?', "tensors", "Tensor", ["tensor"]),
     *rows("task", "pytorch collects statistics, tensor, structure", "exception_dump"),
     *rows("dump_path", TEXT, 3, ["x"], True),
@@ -174,7 +174,7 @@ def test_a_bad_value(raw: dict[str, Any], path: str, remedy: str, tmp_path: Path
         for key, value in [
             ("task", "tensors"),
             ("task", 3),
-            ("task", "grad_probe"),
+            ("task", "run_utt"),
             ("level", "L9"),
             ("level", 0),
             ("dump_path", 3),

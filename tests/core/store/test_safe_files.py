@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from msprobe.core.store.safe_files import (
     make_folder,
     make_folder_below,
     remove_symlink,
+    replacement,
     write_atomic,
 )
 from msprobe.core.store.sink import DirectorySink
+from tests.core.store.full_disk import files_of_at_most
 
 HEADER = {"task": "tensor", "level": "L1", "framework": "fake", "dump_data_dir": None}
 
@@ -178,3 +181,19 @@ def test_where_nothing_can_be_made_nothing_was_removed(tmp_path: Path) -> None:
         make_folder(Path("/proc/dump"))
     expected = "The file system lets nobody make anything there: choose another dump_path"
     assert (refused.value.errno, disk_remedy(refused.value)) == (errno.ENOENT, expected)
+
+
+def _replace(path: Path, chunks: list[bytes]) -> None:
+    with replacement(path) as temporary, open(temporary, "wb", buffering=0) as file:
+        file.writelines(chunks)
+
+
+@pytest.mark.parametrize("write", [write_atomic, _replace])
+@pytest.mark.parametrize(("name", "number"), [("none/a.json", errno.ENOENT), ("a.json", errno.EFBIG)])
+def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(
+    write: Callable[[Path, list[bytes]], object], name: str, number: int, tmp_path: Path
+) -> None:
+    with files_of_at_most(4), pytest.raises(OSError) as refused:
+        write(tmp_path / name, [b"four", b"more"])
+    assert (refused.value.errno, refused.value.filename) == (number, str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ import pytest
 from msprobe.core.store.safe_files import create_new
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.core.store.tensor_writer import TensorFiles, write_new
+from tests.core.store.full_disk import files_of_at_most
 
 BYTES = ("ByteStorage", 1)
 SMALL, LARGE = 10, 200_000
@@ -24,16 +22,6 @@ SMALL, LARGE = 10, 200_000
 
 def write(files: TensorFiles, path: Path, elements: bytes, crc: int | None = None) -> None:
     files.write(path, BYTES, (len(elements),), elements, zlib.crc32(elements) if crc is None else crc)
-
-
-@contextmanager
-def no_file_longer_than(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("size", [0, SMALL, LARGE])
@@ -99,7 +87,7 @@ def test_what_is_no_file_stays(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_finished_is_removed(tmp_path: Path) -> None:
-    with no_file_longer_than(1000), pytest.raises(OSError, match="too large"):
+    with files_of_at_most(1000), pytest.raises(OSError, match="too large"):
         write_new(str(tmp_path / "a.pt"), [b"head", bytes(5000), b"tail"])
     assert list(tmp_path.iterdir()) == []
 

@@ -54,7 +54,7 @@ class MSAdapterOptimizerTap:
 
     def _patches(self, scopes: bool) -> Patches:
         patches = Patches()
-        for kind in _kinds(getattr(self._torch, "optim", None)):
+        for kind in optimizer_kinds(self._torch):
             patches.plan(kind, "step", observed_step(vars(kind)["step"], self._current, self._groups, scopes))
         return patches
 
@@ -62,8 +62,9 @@ class MSAdapterOptimizerTap:
         return param_groups(optimizer, self._names) if hasattr(optimizer, "param_groups") else []
 
 
-def _kinds(namespace: Any) -> list[type]:
-    """Return the classes of optimizers that have a ``step`` of their own."""
+def optimizer_kinds(torch: ModuleType) -> list[type]:
+    """Return the classes of optimizers of a namespace that have a ``step`` of their own."""
+    namespace = getattr(torch, "optim", None)
     found = vars(namespace).values() if namespace is not None else ()
     kinds = dict.fromkeys(value for value in found if isinstance(value, type))
     return [kind for kind in kinds if callable(vars(kind).get("step"))]

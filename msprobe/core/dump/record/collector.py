@@ -47,6 +47,7 @@ class Collector:
         self._plan = recorder.plan
         self._modes = recorder.modes
         self._selection = recorder.selection
+        self._sampled = recorder.selection.sampled
         self.runtime = backend.runtime
         self._read_arguments = backend.read_arguments
         self._made_by_framework = backend.made_by_framework if backend.runtime.rank() is not None else None
@@ -69,7 +70,10 @@ class Collector:
         number = next(site.calls)
         if not site.passes_risk and not self._plan.construct:
             return None
-        record = CallRecord(f"{site.stem}{number}.forward", None)
+        name = f"{site.stem}{number}.forward"
+        if self._sampled is not None and not self._sampled(name):
+            return None
+        record = CallRecord(name, None)
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
         self._begin(record, site.passes_risk, (args, kwargs), site.api)
@@ -170,19 +174,39 @@ class Collector:
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
             item["groups"] = written = []
+            held: set[str | None] = set()
             for settings, names in groups(optimizer):
+                names = list(names)
+                held.update(names)
                 written.append({key: self._setting(value) for key, value in settings.items()})
                 if number is None:
-                    written[-1]["parameters"] = list(names)
+                    written[-1]["parameters"] = names
             self.recorder.sink.write(HeaderItem("optimizers", item))
             if number is None:
                 self.parameters.optimizer_begins(
                     item["optimizer"], {name for group in written for name in group["parameters"]}
                 )
+            self.parameters.update_begins(item["optimizer"], held)
+
+    @records
+    def training_call(self, kind: str, facts: Callable[[], Mapping[str, Any] | None], optimizer: Any) -> None:
+        """Note a call that moves the training on, where the plan asks for these and ``facts()`` is not None."""
+        if not self._plan.training:
+            return
+        with self._thread.quiet():
+            said = facts()
+        if said is not None:
+            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
+            more: dict[str, Any] = {} if optimizer is None else {"optimizer": number}
+            if self._plan.stacks:
+                more["stack"] = self._stacks.text(self._stacks.capture())
+            more.update((key, self._setting(value)) for key, value in said.items())
+            self.parameters.training_call(kind, more)
 
     @never_raises
     def gradient_call(self, kind: str) -> None:
         """Note where the program calls ``backward`` or ``zero_grad``."""
+        self.parameters.training_call(kind, {})
         if self._plan.stacks:
             item = {"call": kind, "stack": self._stacks.text(self._stacks.capture())}
             self.recorder.sink.write(HeaderItem("gradient_calls", item))
@@ -194,6 +218,8 @@ class Collector:
         if recorder.closed or not self._modes.parameters_grad or not self._plan.bodies:
             return
         name = site.gradient_name(key)
+        if not recorder.samples(name):
+            return
         if not recorder.in_scope(name) or not recorder.lists_gradients_of(site.stem, name):
             recorder.skip(name)
             return
@@ -237,11 +263,15 @@ class Collector:
 
     def end_step(self) -> None:
         """End the step: write what is still incomplete and take nothing more."""
+        self.finish_open()
+        self.recorder.end_step()
+
+    def finish_open(self) -> None:
+        """Write what is still incomplete."""
         self._backward.end_step()
         self._graphs.flush()
         for record in list(self._running_calls.values()):
             self._finish(record)
-        self.recorder.end_step()
 
     # ---- inside ----
 
@@ -250,6 +280,8 @@ class Collector:
         if wanted and self._selection.filtered:
             listed, listed_backward = self._select(record)
             keep, keep_backward = listed, keep_backward and listed_backward
+        if record.owner is not None and not self.recorder.samples(record.name):
+            keep = keep_backward = False
         scopes = self._thread.scopes
         record.recompute = self.runtime.recomputing()
         if self._plan.construct:
@@ -291,6 +323,9 @@ class Collector:
                 body["autograd"] = autograd
         elif autograd != "grad" and autograd is not None:
             body["autograd"] = autograd
+        autocast = self.runtime.autocast()
+        if autocast is not None:
+            body["autocast"] = autocast
 
     def _setting(self, value: Any) -> Node:
         """Return one setting of an optimizer: numbers and texts as they are, a tensor as its node."""

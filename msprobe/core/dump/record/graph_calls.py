@@ -179,7 +179,7 @@ class GraphCalls:
     def _write_forward(self, call: GraphCall) -> None:
         recorder, record = self._recorder, call.record
         call.opened = self._tick(begins=True)
-        wanted = recorder.in_scope(record.name) and call.forward
+        wanted = recorder.in_scope(record.name) and call.forward and recorder.samples(record.name)
         for inner in in_order(call.inside, call.parts):
             self._write_forward(inner)
         call.closed = self._tick(begins=False)
@@ -220,7 +220,7 @@ class GraphCalls:
         record = CallRecord(name, None)
         if recorder.plan.construct:
             record.parent = call.above
-        if recorder.in_scope(name):
+        if recorder.in_scope(name) and recorder.samples(call.record.name):
             record.body = gradient_body(sections, recorder.modes)
         else:
             recorder.skip(name)
@@ -235,7 +235,8 @@ class GraphCalls:
             self._gradient_runs[site.stem, key] += 1
             by_name.setdefault(name, {})[key] = [node]
         for name, body in by_name.items():
-            if recorder.in_scope(name) and recorder.lists_gradients_of(site.stem, name):
+            listed = recorder.in_scope(name) and recorder.lists_gradients_of(site.stem, name)
+            if listed and recorder.samples(name):
                 recorder.write_call(CallRecord(name, body))
             else:
                 recorder.skip(name)

@@ -105,6 +105,10 @@ class ModuleNames:
         add_entry(self.by_id, module, site)
         return site
 
+    def site_of(self, stem: str) -> NamedModule | None:
+        """Return the site that numbers the calls named ``stem``; None where there is no module of this name."""
+        return self._first.get(stem)
+
     def items(self) -> list[Entry]:
         """Return a copy of the entries: a module may die while a caller iterates."""
         return list(self.by_id.values())

@@ -3,11 +3,16 @@
 Both are read from the parameters themselves, so it does not matter which optimizer changes them, or whether the program
 does that by hand. A parameter that is sharded is read as this process holds it. The records stand in the header of
 dump.json. They cost a measurement of every parameter, so ``step_records`` of the configuration asks for them.
+
+At level mix, where every call measures its parameters anyway, ``training_calls`` lists the calls that move the training
+on, with the gradients that each step of an optimizer gets, and ``model_parameters`` every parameter at the end of the
+step: ``msprobe check`` reads both, and no comparison does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import multiprocessing
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msprobe.core.backend.protocols import ModuleTap
@@ -17,6 +22,7 @@ from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.step_recorder import StepRecorder
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
+TRAINING_CALLS = "training_calls"
 
 
 class ParameterRecords:
@@ -34,7 +40,9 @@ class ParameterRecords:
         self._modules = modules
         self._thread = thread
         self._wanted = recorder.plan.step_records if recorder.plan.bodies else frozenset()
+        self._follows = recorder.plan.training and modules is not None
         self._seen_optimizer = False
+        self._items: dict[str, dict[str, Any]] = {}  # gradients that were measured for the same step of an optimizer
 
     @never_raises
     def optimizer_begins(self, number: int, names: Collection[str | None]) -> None:
@@ -44,13 +52,46 @@ class ParameterRecords:
             self._write_gradients(number, names)
 
     @never_raises
+    def training_call(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Record a call that moves the training on, and how many records came before it."""
+        if self._follows:
+            item = {"call": kind, "after": self._recorder.record_count, **facts}
+            self._recorder.sink.write(HeaderItem(TRAINING_CALLS, item))
+
+    @never_raises
+    def update_begins(self, number: int, names: Collection[str | None]) -> None:
+        """Record the gradients that a step of an optimizer gets; those without one are named."""
+        if not self._follows:
+            return
+        held = [(name, gradient) for name, _, gradient in self._parameters() if name in names]
+        measured, self._items = self._items, {}
+        gradients = [
+            measured.get(name) or self._item(name, gradient) for name, gradient in held if gradient is not None
+        ]
+        item: dict[str, Any] = {"call": "optimizer_step", "after": self._recorder.record_count, "optimizer": number}
+        if gradients:  # else the framework gives them to the step, and not to the parameters
+            missing = [name for name, gradient in held if gradient is None]
+            item.update(gradients=gradients, no_gradient=missing)
+        self._recorder.sink.write(HeaderItem(TRAINING_CALLS, item))
+
+    @never_raises
     def end_step(self) -> None:
         """Record the parameters; where no optimizer was seen, also the gradients that are still there."""
         if GRADIENTS in self._wanted and not self._seen_optimizer:
             self._write_gradients(None, None)
+        parameters = self._parameters() if PARAMETERS in self._wanted or self._follows else []
+        nodes = [self._item(name, parameter) for name, parameter, _ in parameters]
         if PARAMETERS in self._wanted:
-            nodes = [self._item(name, parameter) for name, parameter, _ in self._parameters()]
             self._recorder.sink.write(HeaderRecord(parameters_after_step=nodes))
+        if self._follows:
+            workers = sum(child.daemon for child in multiprocessing.active_children())
+            if workers:
+                self.training_call("child_processes", {"count": workers})
+            present = [
+                {**node, "has_gradient": gradient is not None}
+                for node, (_, _, gradient) in zip(nodes, parameters, strict=True)
+            ]
+            self._recorder.sink.write(HeaderRecord(model_parameters=present))
 
     def _write_gradients(self, number: int | None, names: Collection[str | None] | None) -> None:
         listed = [
@@ -59,6 +100,7 @@ class ParameterRecords:
             if gradient is not None and (names is None or name in names)
         ]
         self._recorder.sink.write(HeaderItem("gradients_of_step", {"optimizer": number, "gradients": listed}))
+        self._items = {item["name"]: item for item in listed} if self._follows else {}
 
     def _parameters(self) -> list[tuple[str, Any, Any]]:
         return [] if self._modules is None else self._modules.named_parameters()

@@ -77,6 +77,11 @@ class StepRecorder:
         scope = self.selection.scope
         return scope is None or scope.begin(name)
 
+    def samples(self, name: str) -> bool:
+        """Return whether the call of this forward entry is among those that ``sample`` chooses."""
+        sampled = self.selection.sampled
+        return sampled is None or sampled(name)
+
     def lists_gradients_of(self, stem: str, name: str) -> bool:
         """Return whether ``list`` selects the parameter gradients ``name``, by that name or by that of the module."""
         listed = self.selection.listed
@@ -138,6 +143,7 @@ class RecordingPlan:
         construct: record the parent of each call.
         dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
         step_records: what is recorded once per step: ``parameters``, ``gradients``.
+        training: record what ``msprobe check`` reads beside the calls.
     """
 
     apis: bool
@@ -148,6 +154,7 @@ class RecordingPlan:
     construct: bool
     dropped: tuple[str, ...] = ()
     step_records: frozenset[str] = frozenset()
+    training: bool = False
 
     @classmethod
     def of(cls, config: DumpConfig) -> RecordingPlan:
@@ -162,6 +169,7 @@ class RecordingPlan:
             construct=config.extra_info and modules,
             dropped=_dropped(config.section.summary_mode),
             step_records=frozenset(config.step_records),
+            training=config.training_records and config.level == "mix" and config.task_spec.bodies,
         )
 
 

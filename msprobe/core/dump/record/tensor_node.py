@@ -25,6 +25,7 @@ from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.record_walk import NO_DATA, is_tensor, values_below
 from msprobe.core.store.safe_files import disk_remedy
+from msprobe.core.store.sink import Account
 from msprobe.core.tensors.projection import KEY
 
 _FACTS = frozenset({"type", "dtype", "shape", "requires_grad"})
@@ -60,6 +61,9 @@ class MeasuredTensors(Generic[T_contra]):
         summary_mode: ``statistics``, ``md5`` (statistics and a CRC-32) or ``xor`` (the checksum alone).
         folder: where tensor files are written; None to keep no tensors.
         projection: whether to measure the order-sensitive statistic too; ``auto`` where this takes no pass of its own.
+
+    Attributes:
+        account: counts the files; where its budget is reached no more are written.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class MeasuredTensors(Generic[T_contra]):
         self._always_projection = projection is True and self._statistics
         self._checksum = {"md5": "crc32", "xor": "xor"}.get(summary_mode)
         self._disk_failed = False
+        self.account: Account | None = None
 
     @property
     def has_checksums(self) -> bool:
@@ -134,11 +139,13 @@ class MeasuredTensors(Generic[T_contra]):
 
     def save(self, tensor: T_contra, save_as: str, node: dict[str, Any]) -> None:
         """Write the file of ``tensor`` and name it in ``node``. After an error of the disk nothing more is saved."""
-        if self.folder is None or self._disk_failed:
+        if self.folder is None or self._disk_failed or (self.account is not None and self.account.reached):
             return
         name = file_name(save_as, self.ops.suffix)
         try:
             saved = self.ops.save(tensor, f"{self.folder}/{name}")  # a Path would cost as much as a small file's bytes
+            if saved and self.account is not None:
+                self.account.add_tensor(f"{self.folder}/{name}")
         except OSError as error:
             self._disk_failed = True
             reason = error.strerror or error

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+import importlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from msprobe.core.backend.protocols import Backend
@@ -53,6 +54,7 @@ class Debugger:
     support: ClassVar[Support]
     _instance: ClassVar[Any] = None
     _model: ClassVar[Any] = None
+    _probe: ClassVar[Any] = None
     _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
     config: Settings
     service: Service
@@ -78,7 +80,7 @@ class Debugger:
         config_path: Any,
         fields: Mapping[str, Any],
         model: Any = None,
-        label: Mapping[str, str] | None = None,
+        make_session: Callable[[DumpConfig, ConfigWatch | None], DumpSession] | None = None,
     ) -> Any:
         """Return the debugger of the process, which is constructed when there is none.
 
@@ -86,7 +88,7 @@ class Debugger:
             config_path: as that of the class.
             fields: fields of the configuration that override those of the file; None overrides nothing.
             model: as that of the class.
-            label: more fields for the header of dump.json.
+            make_session: returns the session that serves a configuration; None for the usual one.
 
         Raises:
             ConfigError, FileCheckException: as the class.
@@ -104,7 +106,7 @@ class Debugger:
             if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
                 process_debugger.peek().close()
             with attributed(config_path, overrides):
-                session = cls.make_session(config, watch, label)
+                session = (make_session or cls.make_session)(config, watch)
             process_debugger.put(session, in_force=lambda: cls._instance is not None)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
@@ -114,6 +116,8 @@ class Debugger:
                 cls._instance.service.should_stop_service = True
             cls._model = model
             cls._arguments = arguments
+            if config.enable_dataloader:
+                cls.follow_data_loaders()
             return cls._instance
 
     @classmethod
@@ -141,11 +145,11 @@ class Debugger:
         raise NotImplementedError
 
     @classmethod
-    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
+    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
         """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
         if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
             return KernelSession(config, cls.make_backend)
-        return open_session(config, cls.make_backend, watch, label)
+        return open_session(config, cls.make_backend, watch)
 
     @classmethod
     def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
@@ -158,6 +162,11 @@ class Debugger:
     def check(cls, config: DumpConfig) -> None:
         """Raise ConfigError when the framework does not support what ``config`` asks for."""
         check_support(config, cls.support)
+
+    @classmethod
+    def follow_data_loaders(cls) -> None:
+        """Let data loaders start and end the steps. Adapters may override it."""
+        logger.warning("enable_dataloader is for PyTorch and has no effect here; call start(), stop() and step()")
 
     @classmethod
     def before_first_start(cls, session: DumpSession) -> None:
@@ -262,6 +271,35 @@ class Debugger:
                 session.save(variable, name, save_backward)
             else:
                 logger.warning("save: %s; nothing is saved", fault)
+
+    @classmethod
+    @log_unexpected
+    def trigger(cls, reason: Any = "trigger") -> None:
+        """Write the steps that ``ring`` keeps in memory, and the present one. Any thread may call it.
+
+        Args:
+            reason: stands in the headers of the dumps; the same reason writes again after ``ring.cool_down`` steps.
+        """
+        if not isinstance(reason, str) or not reason:
+            raise MsprobeException(0, f"trigger: reason must be a text, got {argument_text(reason)}")
+        process_debugger.current()
+        process_debugger.trigger("trigger", reason, asked=True)
+
+    @classmethod
+    @log_unexpected
+    def monitor(cls, model: Any) -> None:
+        """Watch the gradients of ``model`` at each step of an optimizer from now on (task ``grad_probe``).
+
+        Raises:
+            MsprobeException: the task is another one, or ``model`` is no model.
+        """
+        with process_debugger.LOCK:
+            session = process_debugger.current()
+            earlier, cls._probe = cls._probe, None
+            if earlier is not None:
+                earlier.detach()
+            begin = importlib.import_module("msprobe.monitor.grad_probe.probe").begin
+            cls._probe = begin(session.config, cls.support.framework, model)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:

@@ -50,6 +50,20 @@ def put(session: Any, in_force: Callable[[], bool] | None = None) -> None:
     _current, _in_force, _inherited = session, in_force, None
 
 
+def trigger(kind: str, reason: str, asked: bool = False) -> None:
+    """Write the steps that the session of this process keeps in memory; do nothing where there are none.
+
+    Args:
+        kind: the kind of the reason, as in ``ring.on``.
+        reason: a sentence.
+        asked: the user asks for it, who is told when nothing is kept.
+    """
+    with LOCK:
+        session = _current
+        if session is not None and hasattr(session, "trigger"):
+            session.trigger(kind, reason, asked)
+
+
 def uncaught_error() -> BaseException | None:
     """Return the exception by which the program ends, when Python has printed its trace; None otherwise.
 

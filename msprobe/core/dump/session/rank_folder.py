@@ -22,10 +22,14 @@ class RankFolder:
     def __init__(self) -> None:
         self._shared: set[int] = set()  # ranks that another process records under
 
+    def place(self, root: Path, number: int, rank: int | None) -> Path:
+        """Return the folder of step ``number`` as far as it is known now; nothing is created."""
+        return process_folder(step_folder(root, number), rank, os.getpid(), shared=rank in self._shared)
+
     def folder(self, root: Path, number: int, rank: int | None) -> Path:
         """Return the folder to record step ``number`` into, created below ``root`` and locked for this process."""
         step = step_folder(root, number)
-        folder = process_folder(step, rank, os.getpid(), shared=rank in self._shared)
+        folder = self.place(root, number, rank)
         try:
             make_folder_below(root, folder)
         except OSError:

@@ -181,14 +181,13 @@ def open_session(
     config: DumpConfig,
     make_backend: MakeBackend,
     watch: ConfigWatch | None,
-    label: Mapping[str, str] | None = None,
 ) -> DumpSession:
     """Return the session for ``config``; with ``dump_enable`` it watches its file.
 
     Args:
-        config, make_backend, label: as those of ``DumpSession``.
+        config, make_backend: as those of ``DumpSession``.
         watch: as that of ``WatchedSession``.
     """
     if config.dump_enable is None:
-        return DumpSession(config, make_backend, label)
-    return WatchedSession(config, make_backend, watch, label)
+        return DumpSession(config, make_backend)
+    return WatchedSession(config, make_backend, watch)

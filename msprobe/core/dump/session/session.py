@@ -4,8 +4,6 @@
 
 While running, the taps are attached. Between stop and step, calls that already ran may still bring gradients. A step
 that the configuration leaves out attaches nothing at all.
-
-The functions below the class show the model to the taps of a backend, attach the taps and number their calls anew.
 """
 
 from __future__ import annotations
@@ -16,12 +14,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from msprobe.core.backend.attached_taps import adopt, attach_taps
 from msprobe.core.backend.perturbation import perturb
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.dump.bounds.budgets import Budgets
+from msprobe.core.dump.bounds.ring import Ring, warn_without_ring
+from msprobe.core.dump.bounds.value_watch import Reason
+from msprobe.core.dump.captured.captured_graph import CapturedSink
 from msprobe.core.dump.record.request_tokens import RequestTokens
 from msprobe.core.dump.record.step_recorder import RecordingPlan
 from msprobe.core.dump.session.input_override import InputOverride
@@ -30,8 +33,15 @@ from msprobe.core.dump.session.rank_folder import RankFolder
 from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.session.step import LazyStep, Step
 from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilter
-from msprobe.core.dump.session.task_factory import StepContext, make_checker, make_golden, make_judge, make_worker
-from msprobe.core.errors import ConfigError, MsprobeException, Problem
+from msprobe.core.dump.session.task_factory import (
+    StepContext,
+    make_checker,
+    make_golden,
+    make_judge,
+    make_ring,
+    make_worker,
+)
+from msprobe.core.errors import ConfigError, Problem, error_text
 from msprobe.core.log import set_rank
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +76,10 @@ class DumpSession:
         loop: the number of steps that have ended.
         rank: the rank of the process; None while it has none.
         requests: the tokens of requests that all starts so far have scheduled.
+        captured: takes the records of captured graphs; None where none are recorded.
     """
+
+    captured: CapturedSink | None = None
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
@@ -91,11 +104,17 @@ class DumpSession:
         self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
         self._folders = RankFolder()
         self._counts = CallCounts()
+        self._budget = Budgets(self._end_collection)
+        self._ring: Ring | None = None
         self._prepare()
 
     def _prepare(self) -> None:
         """Make what follows from the configuration."""
         config = self.config
+        self._budget.allow(config)
+        if self._ring is not None:
+            self._ring.abandon()
+        self._ring = make_ring(config)
         self._step_filter = StepRankFilter(config)
         self._filters = StartFilters(config, self.current, self.backend.runtime, self.requests)
         self._worker = make_worker(config, self.thread)
@@ -213,14 +232,29 @@ class DumpSession:
             not self.plan.bodies
             or not self._step_filter.selects_step(self.current_step)
             or not self._rank_selected(None)
+            or self._budget.reached
         ):
             return
         self._begin_lazy()
         if self._step is None:
             self._step = self._open_step(implicit=False)
-            reset_taps(self.backend)
+            self.backend.reset()
         with self.thread.quiet():
             self._step.saved_values.save(name, value, backward)
+
+    @outside_modes
+    def trigger(self, kind: str, reason: str, asked: bool = False) -> None:
+        """Write the steps that are kept in memory, and the present one, with the reason in their headers.
+
+        Args:
+            kind: the kind of the reason, as in ``ring.on``.
+            reason: a sentence.
+            asked: the user asks for it, who is told when nothing is kept.
+        """
+        if self._ring is not None:
+            self._ring.trigger(Reason(kind, reason), self.current_step)
+        elif asked:
+            warn_without_ring(reason)
 
     def fail(self, error: BaseException) -> None:
         """Note that this exception of the program ends the open step."""
@@ -259,11 +293,16 @@ class DumpSession:
         error = uncaught_error()
         if error is not None:
             self.fail(error)
+            if self._ring is not None and self._step is None:
+                self._ring.trigger(Reason("exception", error_text(error)), self.current_step)
         self._close_step("exit")
+        if self._ring is not None:
+            self._ring.conclude()
         if self._checker is not None:
             self._checker.close()
         if self.enabled or self._counts.starts:
             self._step_filter.conclude(self._counts)
+        self._budget.end()
         self.closing.close()
 
     def abandon(self) -> None:
@@ -272,6 +311,8 @@ class DumpSession:
             self._worker.abandon()
         if self._step is not None:
             self._step.unwatch_parameters()
+        if self._ring is not None:
+            self._ring.abandon()
         self.current.observer = self._step = self._lazy = None
         self._started, self.closing, self._counts = False, contextlib.ExitStack(), CallCounts()
         self._detach()
@@ -291,6 +332,7 @@ class DumpSession:
             self._rank_selected(rank_id)
             and self._step_filter.selects_step(self.current_step)
             and not self.config.load_only
+            and not self._budget.reached
             and (self._checker is None or self._checker.selects(self.current_step))
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
@@ -302,7 +344,7 @@ class DumpSession:
                 self._lazy = LazyStep(self._begin_lazy)
             else:
                 self._step = self._open_step(implicit=False)
-            reset_taps(self.backend)
+            self.backend.reset()
         elif collects and self._step is not None:
             self._step.resume()
         if collects or self._loads():
@@ -325,10 +367,11 @@ class DumpSession:
         if self.rank is None:
             self.rank = rank_id if rank_id is not None else self.backend.runtime.rank()
             set_rank(self.rank)
-            if self.rank is not None and self._step is not None:
+            if self.rank is not None and self._step is not None and not self._step.in_memory:
                 self._folders.move(self._step.folder, self.rank, self._step.rename)
 
     def _open_step(self, implicit: bool) -> Step:
+        root, number = self._root, self.current_step
         context = StepContext(
             config=self.config,
             plan=self.plan,
@@ -340,12 +383,25 @@ class DumpSession:
             checker=self._checker,
             filters=self._filters,
             label=self._label,
-            number=self.current_step,
+            number=number,
             rank=self.rank,
+            budget=self._budget.begin(),
+            ring=self._ring,
+            claim=lambda: self._folders.folder(root, number, self.rank),
+            captured=self.captured,
         )
         judge = make_judge(context)  # before there is a folder: it may raise
-        folder = self._folders.folder(self._root, self.current_step, self.rank)
+        place = self._folders.place(root, number, self.rank)
+        folder = context.claim() if self._ring is None else place
         return Step(context, folder, judge, implicit)
+
+    def _end_collection(self) -> None:
+        """Record nothing more: a budget is reached. The thread that has written calls this, or that of the clock."""
+        self._filters.end()
+        step = self._step
+        if step is not None:
+            step.cut_short(self._budget.reached)
+        self._budget.warn(self._root)
 
     def _attach(self, collects: bool = True) -> None:
         self.thread.scopes.clear()
@@ -404,46 +460,3 @@ class DumpSession:
                 step.discard()
             else:
                 step.close(by)
-
-
-def adopt(backend: Backend, level: str, model: Any) -> None:
-    """Name the modules of ``model``. Raises MsprobeException when it is None, or no model."""
-    if model is None:
-        raise MsprobeException(
-            0, f"level {level} needs the model: call start(model=...), or use level L1, which does not"
-        )
-    assert backend.modules is not None
-    backend.modules.adopt(model)
-
-
-def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStack, alone: bool) -> None:
-    """Attach the taps of ``backend`` that ``plan`` needs; the tap attached last sees a call first.
-
-    Args:
-        taps: detaches them when it is closed.
-        alone: attach the modules only, as some of them are focused.
-    """
-    if alone and backend.modules is not None:
-        taps.enter_context(backend.modules.attach())
-        return
-    if backend.collectives is not None:
-        taps.enter_context(backend.collectives.attach())
-    if plan.apis and backend.apis is not None:
-        taps.enter_context(backend.apis.attach())
-    elif backend.memory is not None:
-        taps.enter_context(backend.memory())
-    if plan.modules and backend.graphs is not None:
-        taps.enter_context(backend.graphs.attach())
-    if plan.modules and backend.modules is not None:
-        taps.enter_context(backend.modules.attach())
-    if backend.optimizers is not None:
-        taps.enter_context(backend.optimizers.attach(scopes=plan.construct and plan.apis and plan.modules))
-    if backend.operators is not None:
-        taps.enter_context(backend.operators.attach())
-
-
-def reset_taps(backend: Backend) -> None:
-    """Number calls from 0 again."""
-    for tap in (backend.apis, backend.modules, backend.collectives, backend.operators):
-        if tap is not None:
-            tap.reset()

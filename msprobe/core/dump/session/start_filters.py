@@ -43,7 +43,7 @@ class StartFilters:
 
     def __init__(self, config: DumpConfig, current: CurrentObserver, runtime: Runtime, requests: RequestTokens) -> None:
         section = config.section
-        self.findings = Findings(section.finding_limit, self._end)
+        self.findings = Findings(section.finding_limit, self.end)
         self.tokens: SliceItem | None = None
         self._current = current
         self._runtime = runtime
@@ -102,8 +102,8 @@ class StartFilters:
             self._token_range.close()
             self._token_range = None
 
-    def _end(self) -> None:
-        """Observe nothing more, in this step and all that follow: the last finding was added."""
+    def end(self) -> None:
+        """Observe nothing more, as the last finding was added or nothing more may be written."""
         if self._token_range is not None:
             self._token_range.release()
         self._current.observer = None

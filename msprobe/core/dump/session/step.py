@@ -8,6 +8,9 @@ from typing import Any
 
 from msprobe.core.backend.protocols import ModuleTap
 from msprobe.core.capture.observer import Observer
+from msprobe.core.dump.bounds.disk_budget import StepAccount
+from msprobe.core.dump.bounds.held_sink import HeldSink
+from msprobe.core.dump.bounds.value_watch import Reason
 from msprobe.core.dump.record.call_record import HeaderRecord
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.saved_values import SavedValues
@@ -15,18 +18,24 @@ from msprobe.core.dump.record.step_recorder import StepOutput
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.input_override import feeds
 from msprobe.core.dump.session.kernel_level import kernel_source
-from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
+from msprobe.core.dump.session.task_factory import (
+    StepContext,
+    TensorFolder,
+    make_collector,
+    make_recorder,
+    make_sink,
+)
 from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 from msprobe.core.naming.requests import SCHEDULED_TOKENS
-from msprobe.core.selection import build_selection, describe_filters
+from msprobe.core.selection import build_selection, describe_filters, describe_sample
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
-from msprobe.core.store.record_walk import INPUTS_FED
-from msprobe.core.store.sink import DirectorySink, writer_mark
+from msprobe.core.store.record_walk import INPUTS_FED, SAMPLED
+from msprobe.core.store.sink import writer_mark
 
-_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run", "wants"})
+_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run", "replay", "wants"})
 
 
 class Step:
@@ -54,6 +63,7 @@ class Step:
             **context.label,
             **({} if config.perturb is None else {"perturbed": config.perturb}),
             **({INPUTS_FED: config.load.path} if feeds(config.load, context.number, context.rank) else {}),
+            **({SAMPLED: sample} if (sample := describe_sample(config)) else {}),
             **kernel_source(config, backend),
         }
         self._context = context
@@ -61,32 +71,32 @@ class Step:
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
         self._error: str | None = None
+        self._cut_short = ""
         self._shared: list[list[str]] = []
         self._stopped: tuple[str | None, int] | None = None
         self._batch: Mapping[str, Any] | None = None
-        self._sink = DirectorySink(
-            folder,
-            header,
-            extra_info=config.extra_info,
-            tensors=saves,
-            pending=make_barrier(context),
-            dropped=plan.dropped,
-        )
+        self._account = StepAccount(context.budget)
+        self._sink = make_sink(context, folder, header, self._account, saves)
         tensors = folder / TENSORS if saves and not self._sink.failed else None
-        self.errors = ErrorLog(folder / ERRORS)
+        self.errors = ErrorLog(folder / ERRORS if context.ring is None else None)
         output = StepOutput(self._sink, self.errors)
-        self.recorder = make_recorder(context, selection, output, tensors, judge)
+        self.recorder = make_recorder(context, selection, output, TensorFolder(tensors, self._account), judge)
         self.collector = make_collector(context, self.recorder, self._sink)
         self.saved_values = SavedValues(self.recorder, backend)
         if judge is None:  # of judged calls nothing is written before the verdict
             FLUSHER.add(self.collector)
-        if not self._sink.failed:  # the sink has logged why there is no dump
+        if not self._sink.failed and context.ring is None:  # the sink has logged why there is no dump
             logger.info("collecting step %d into %s", context.number, folder)
 
     @property
     def folder(self) -> Path:
         """The folder that the step is recorded into."""
         return self._sink.folder
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the step has no folder yet."""
+        return isinstance(self._sink, HeldSink) and self._sink.in_memory
 
     def resume(self) -> None:
         """Record more calls after a stop."""
@@ -115,8 +125,14 @@ class Step:
         self._note_end("stop")
         self._stopped = self._error, self.recorder.record_count
         self._sink.publish()
-        if not self._sink.failed:
+        if self._context.ring is not None:
+            self._context.ring.settle(self._context.number)
+        elif not self._sink.failed:
             logger.info("%s is at %s", self._sink.document.name, self._sink.document)
+
+    def flush(self) -> None:
+        """Fetch and write what was recorded so far, so that nothing of it is waited for later."""
+        self._sink.flush()
 
     def watch_parameters(self) -> None:
         """Observe the gradients of the parameters from now until the step ends, and note which share memory."""
@@ -132,6 +148,11 @@ class Step:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
+
+    def cut_short(self, budget: str) -> None:
+        """Take nothing more, as a budget is reached, whose key ends the step; any thread may call this."""
+        self._cut_short = budget
+        self.recorder.closed = True
 
     def rename(self, folder: Path) -> bool:
         """Rename the folder of the step to ``folder`` and record there; return False when that is not possible."""
@@ -162,13 +183,20 @@ class Step:
             self._explain_empty()
         else:
             logger.info("%s: %s", self.folder, conclusion)
+        ring = self._context.ring
+        if ring is not None and self._error is not None:
+            ring.trigger(Reason("exception", self._error), self._context.number)
         self._sink.close()
+        if ring is not None:
+            ring.end_step(self._context.number)
 
     def discard(self) -> None:
         """End the step and remove what was recorded."""
         self._finish()
         if self._context.worker is not None:
             self._context.worker.drain()
+        if self._context.ring is not None:
+            self._context.ring.drop_open()
         self._sink.discard()
         logger.info("what was recorded in %s is discarded", self.folder)
 
@@ -180,7 +208,9 @@ class Step:
             self._sink.write(HeaderRecord(shared_storage=shared))
 
     def _note_end(self, by: str) -> None:
-        end = {"by": by} if self._error is None else {"by": "exception", "error": self._error}
+        end = {"by": self._cut_short or by}
+        if self._error is not None:
+            end = {"by": "exception", "error": self._error}
         self._sink.write(HeaderRecord(end=end))
 
     def _finish(self) -> None:

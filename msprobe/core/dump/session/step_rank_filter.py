@@ -52,6 +52,7 @@ class StepRankFilter:
         self._level = config.level
         self._is_of_command = bool(config.task_spec.command)
         self._steps = config.step
+        self._every = config.section.sampled.every
         self._ranks = config.rank
         self._logged = False
         self._rejected: tuple[int, int] | None = None  # the first and the last step that were left out
@@ -60,11 +61,11 @@ class StepRankFilter:
 
     def selects_step(self, number: int) -> bool:
         """Return whether step ``number`` is collected."""
-        if not self._steps or number in self._steps:
+        if (not self._steps or number in self._steps) and number % self._every == 0:
             self._collected = True
             return True
         self._rejected = (self._rejected or (number, number))[0], number
-        if number > self._steps.last and not self._logged:
+        if self._steps and number > self._steps.last and not self._logged:
             self._logged = True
             logger.info("all steps asked for (up to %d) are over: nothing more is collected", self._steps.last)
         return False
@@ -105,10 +106,10 @@ class StepRankFilter:
             first, last = self._rejected
             run = f"step {first}" if first == last else f"steps {first} to {last}"
             reason = "step() counts, from 0" if counts.steps else "step() was never called; it counts, from 0"
-            return (
-                f"nothing was collected: the configuration asks for step {_first_items(self._steps)}, this run had "
-                f"{run} ({reason})"
-            )
+            every = f"every {self._every}th step (sample.every)" if self._every > 1 else ""
+            listed = f"step {_first_items(self._steps)}" if self._steps else ""
+            asked = " of ".join(part for part in (every, listed) if part)
+            return f"nothing was collected: the configuration asks for {asked}, this run had {run} ({reason})"
         if counts.saves or uncaught_error() is not None:
             return ""
         if self._level == "debug":

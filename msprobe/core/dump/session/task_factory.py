@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.dump.bounds.disk_budget import DiskBudget, StepAccount
+from msprobe.core.dump.bounds.ring import Ring
+from msprobe.core.dump.captured.captured_graph import CapturedSink
+from msprobe.core.dump.captured.collector import GraphModeCollector
 from msprobe.core.dump.record.async_worker import AsyncTensors, AsyncWorker, SettleBarrier, queue_limit
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.dump.record.step_recorder import RecordingPlan, StepOutput, StepRecorder
@@ -41,6 +46,10 @@ class StepContext:
         label: more fields for the header of dump.json.
         number: the number of the step.
         rank: the rank of the process when the step began; None when it had none yet.
+        budget: the bytes that this process may write.
+        ring: keeps the step in memory; None to write it.
+        claim: returns the folder of the step, made and locked for this process.
+        captured: takes the records of captured graphs; None where none are recorded.
     """
 
     config: DumpConfig
@@ -55,6 +64,10 @@ class StepContext:
     label: Mapping[str, str]
     number: int
     rank: int | None
+    budget: DiskBudget
+    ring: Ring | None
+    claim: Callable[[], Path]
+    captured: CapturedSink | None = None
 
 
 def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
@@ -90,18 +103,57 @@ def make_judge(context: StepContext) -> Judge | None:
     return judge
 
 
-def make_barrier(context: StepContext) -> SettleBarrier:
-    """Return what the records of the step wait for."""
-    return SettleBarrier(context.backend.ops, context.worker)
+def make_ring(config: DumpConfig) -> Ring | None:
+    """Return what keeps the steps of a session in memory; None where they are written at once."""
+    settings = config.section.kept_steps
+    return None if settings is None else Ring(settings, Path(config.dump_path).absolute())
+
+
+def make_sink(
+    context: StepContext, folder: Path, header: Mapping[str, Any], account: StepAccount, tensors: bool
+) -> DirectorySink:
+    """Return where the records of a step go: into ``folder``, or into memory.
+
+    Args:
+        folder: the folder of the process.
+        header: the fields of dump.json beside ``data``.
+        account: counts the bytes that are written.
+        tensors: whether there are tensor files.
+    """
+    options: dict[str, Any] = {
+        "extra_info": context.config.extra_info,
+        "pending": SettleBarrier(context.backend.ops, context.worker),
+        "dropped": context.plan.dropped,
+    }
+    sink: DirectorySink
+    if context.ring is not None:
+        sink = context.ring.open_step(context.claim, folder, header, options, context.rank)
+    else:
+        sink = DirectorySink(folder, header, tensors=tensors, **options)
+    sink.account = account
+    return sink
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFolder:
+    """Where the tensor files of a step go.
+
+    Attributes:
+        path: the folder; None when the step has none.
+        account: counts the files.
+    """
+
+    path: Path | None
+    account: StepAccount
 
 
 def make_recorder(
-    context: StepContext, selection: Selection, output: StepOutput, folder: Path | None, judge: Judge | None
+    context: StepContext, selection: Selection, output: StepOutput, files: TensorFolder, judge: Judge | None
 ) -> StepRecorder:
     """Return the recorder of a step.
 
     Args:
-        folder: where tensor files are written; None when the step has none.
+        files: where tensor files are written.
         judge: judges each call before it is written; None to write every call.
     """
     ops, plan, backend = context.backend.ops, context.plan, context.backend
@@ -110,10 +162,12 @@ def make_recorder(
     if judge is not None:
         if judge.needs_statistics and mode == "xor":
             mode = "statistics"
-        deferred = DeferredTensors(ops, mode, folder)
+        deferred = DeferredTensors(ops, mode, files.path)
+        deferred.account = files.account
         judging = Judging(judge, context.filters.findings, deferred)
         return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)
-    measured = MeasuredTensors(ops, mode, folder, section.projected)
+    measured = MeasuredTensors(ops, mode, files.path, section.projected)
+    measured.account = files.account
     nodes: TensorNodes = measured
     if context.worker is not None:
         nodes = AsyncTensors(measured, context.worker, output.errors)
@@ -128,6 +182,8 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
     if context.checker is not None:
         context.checker.begin_step(lambda: sink.folder, context.number, context.rank)
         return CheckCollector(recorder, backend, thread, stacks, context.checker)
+    if context.captured is not None:
+        return GraphModeCollector(recorder, backend, thread, stacks, context.captured.frames, sink.account)
     return Collector(recorder, backend, thread, stacks)
 
 

@@ -1,0 +1,1 @@
+"""Programs of the user that commands run: collected from, or measured for a few steps."""

@@ -1,0 +1,56 @@
+"""A program of the user, as ``msprobe run`` starts it: its processes attach themselves when they import torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.errors import InterfaceError
+
+_BOOTSTRAP = Path(__file__).parents[2] / "bootstrap"
+_REQUEST = "MSPROBE_RUN"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedProgram:
+    """What is to be started.
+
+    Attributes:
+        executable: the path of the program.
+        arguments: its arguments, the name of the program first.
+        environment: its variables.
+    """
+
+    executable: str
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+def attached_program(command: Sequence[str], request: Mapping[str, Any], told_by: str) -> AttachedProgram:
+    """Return the program of a command line; a .py file alone is run with this Python.
+
+    Args:
+        command: the words of the command line.
+        request: what ``adapters.pytorch.auto_attach.attach`` is told.
+        told_by: the command of msprobe, for messages.
+
+    Raises:
+        InterfaceError: there is no such program or file.
+    """
+    program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
+    executable = shutil.which(program[0])
+    if executable is None:
+        raise InterfaceError(f"{told_by}: there is no program {program[0]!r}; write it as without msprobe, behind --")
+    if len(program) > len(command) and not Path(command[0]).is_file():
+        raise InterfaceError(
+            f"{told_by}: there is no file {command[0]} (working directory: {os.getcwd()}); check the path"
+        )
+    search_path = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), _REQUEST: json.dumps(request)}
+    return AttachedProgram(executable, program, environment)
