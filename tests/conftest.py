@@ -57,6 +57,12 @@ def log_on_stdout() -> Iterator[None]:
     log.use_stream("stdout")
 
 
+@pytest.fixture(autouse=True)
+def nothing_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin each test like a process of its own, in which what is said once has not been said yet."""
+    monkeypatch.setattr(log, "_logged_keys", set())
+
+
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Recordings]:
     """Return the recordings of this run, see ``tests/recordings.py``; fail at the end if a test has changed one."""

@@ -12,7 +12,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from msprobe.core import log  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger, acl_save  # noqa: E402
 from tests.adapters.pytorch.captured_models import Graphs, Model, assert_same, document, dumper, eager, warmed_up  # noqa: E402
 from tests.fresh_debugger import forget  # noqa: E402
@@ -25,8 +24,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Graphs]:
-    monkeypatch.setattr(log, "_logged_keys", set())
+def cuda() -> Iterator[Graphs]:
     torch.manual_seed(3)
     yield Graphs("cuda")
     forget()

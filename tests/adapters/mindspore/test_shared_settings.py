@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.core import log
-
 X = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
@@ -25,13 +23,6 @@ def step(debugger: Any) -> bytes:
         return compute()
 
 
-@pytest.fixture
-def untold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process where nothing has been said yet."""
-    monkeypatch.setattr(log, "_logged_keys", set())
-
-
-@pytest.mark.usefixtures("untold")
 @pytest.mark.parametrize(("risk_level", "warnings"), [("CORE", 1), ("FOCUS", 0), ("ALL", 0)])
 def test_every_risk_level_records_all(
     bench: Any, risk_level: str, warnings: int, capsys: pytest.CaptureFixture[str]
@@ -43,7 +34,6 @@ def test_every_risk_level_records_all(
     assert capsys.readouterr().out.count("risk_level: has no effect") == warnings
 
 
-@pytest.mark.usefixtures("untold")
 @pytest.mark.parametrize(("mode", "warnings"), [("all", 0), ("aicore", 1), ("atomic", 1)])
 def test_check_mode_of_a_dynamic_graph_is_told(
     bench: Any, mode: str, warnings: int, capsys: pytest.CaptureFixture[str]

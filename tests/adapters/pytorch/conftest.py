@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core import log
 from tests.adapters.bench import Bench
 from tests.adapters.pytorch.distributed.two_rank_job import Job, run_job
 
@@ -34,12 +33,6 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
-
-
-@pytest.fixture
-def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said once per process has not been said yet."""
-    monkeypatch.setattr(log, "_logged_keys", set())
 
 
 @pytest.fixture(scope="session")

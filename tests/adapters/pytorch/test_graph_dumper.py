@@ -20,7 +20,6 @@ from msprobe.adapters.pytorch import graph_dumper
 from msprobe.adapters.pytorch.kernel.graph_events import tap_of
 from msprobe.adapters.pytorch.tensors import operation_modes
 from msprobe.adapters.pytorch.tensors.captured_values import CapturedTensorOps
-from msprobe.core import log
 from tests.adapters.pytorch.captured_models import (
     Graphs,
     Model,
@@ -45,7 +44,6 @@ def graphs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setattr(graph_dumper, "graph_tap", lambda: tap_of((RecordedGraph,)))
         monkeypatch.setattr(operation_modes, "_of_compiler", modes_of_compiler)
         monkeypatch.setattr(CapturedTensorOps, "capturing", is_capturing)
-    monkeypatch.setattr(log, "_logged_keys", set())
     torch.manual_seed(3)
     yield Graphs(request.param)
     forget()

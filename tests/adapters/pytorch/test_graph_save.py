@@ -19,7 +19,7 @@ from msprobe.pytorch import acl_save
 from tests.adapters.pytorch import recorded_graphs
 from tests.adapters.pytorch.recorded_graphs import RecordedGraph, capture, is_capturing, modes_of_compiler
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_log")]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 BACKENDS = [
     "eager",

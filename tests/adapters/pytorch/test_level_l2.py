@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from msprobe.core import log
 from msprobe.core.errors import ConfigError
 from msprobe.pytorch import PrecisionDebugger
 from tests.adapters.pytorch.networks import Mlp
@@ -146,10 +145,7 @@ def test_what_level_l2_needs(bench: Any, case: str) -> None:
         bench.open("L2", **asked)
 
 
-def test_async_dump_is_told_to_have_no_effect_once(
-    bench: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log, "_logged_keys", set())
+def test_async_dump_is_told_to_have_no_effect_once(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         recorded = collect(bench, LINEAR, lambda: train(Mlp()), async_dump=True)
     assert recorded.tensor(f"{LINEAR}.output.0.pt").shape == (3, 2)

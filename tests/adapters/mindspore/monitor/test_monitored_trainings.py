@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops, value_and_grad
 
-from msprobe.core import log
 from msprobe.core.errors import MsprobeException
 from msprobe.mindspore import TrainerMon
 from msprobe.monitor.trainer_monitor_v2 import TrainerMonitorV2
@@ -89,10 +88,7 @@ def test_a_static_graph_is_refused_in_one_line(output: Path) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_steps_inside_of_a_compiled_function_are_said_to_be_unseen(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(log, "_logged_keys", set())
+def test_steps_inside_of_a_compiled_function_are_said_to_be_unseen(caplog: pytest.LogCaptureFixture) -> None:
     net, optimizer, compute = make()
 
     @mindspore.jit

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
-    pytest.mark.usefixtures("fresh_compiler", "fresh_log"),
+    pytest.mark.usefixtures("fresh_compiler"),
 ]
 
 

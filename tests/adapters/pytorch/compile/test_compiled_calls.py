@@ -260,7 +260,7 @@ def test_a_graph_break_of_the_program_loses_nothing(bench: Any) -> None:
     assert_same_results(found_results, results, exact=True)
 
 
-def test_graph_breaks_are_told_once_with_their_lines(bench: Any, capfd: Any, fresh_log: None) -> None:
+def test_graph_breaks_are_told_once_with_their_lines(bench: Any, capfd: Any) -> None:
     model = Breaking()
     for _ in range(2):
         collected(bench, model, torch.compile(model, backend=TRACED))
@@ -270,7 +270,7 @@ def test_graph_breaks_are_told_once_with_their_lines(bench: Any, capfd: Any, fre
     assert "in forward" in told[0]
 
 
-def test_without_graph_breaks_nothing_is_told(bench: Any, capfd: Any, fresh_log: None) -> None:
+def test_without_graph_breaks_nothing_is_told(bench: Any, capfd: Any) -> None:
     model = Mlp()
     collected(bench, model, torch.compile(model, backend=TRACED))
     assert "several graphs" not in "".join(capfd.readouterr())
@@ -347,7 +347,7 @@ def test_several_models(bench: Any) -> None:
     assert len(bench.read().names("Module.0.")) == len(bench.read().names("Module.1.")) == 8
 
 
-def test_checkpointed_block(bench: Any, capfd: Any, fresh_log: None) -> None:
+def test_checkpointed_block(bench: Any, capfd: Any) -> None:
     model = Recomputed()
     plain = train(torch.compile(model, backend=TRACED), batch())
     found, _, results = collected(bench, model, torch.compile(model, backend=TRACED))

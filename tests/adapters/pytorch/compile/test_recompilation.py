@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
-    pytest.mark.usefixtures("fresh_compiler", "fresh_log"),
+    pytest.mark.usefixtures("fresh_compiler"),
 ]
 
 LEVELS = pytest.mark.parametrize("level", ["L0", "L1", "mix"])

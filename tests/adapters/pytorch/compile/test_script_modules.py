@@ -47,7 +47,7 @@ def test_what_enters_and_leaves_is_that_of_the_model(bench: Any, make: Any) -> N
     assert "Module.inner.fc1.Linear.forward.0" not in found
 
 
-def test_one_line_names_the_module_and_what_to_do(bench: Any, capfd: Any, fresh_log: None) -> None:
+def test_one_line_names_the_module_and_what_to_do(bench: Any, capfd: Any) -> None:
     model = Nested(Mlp())
     model.inner = script(model.inner)
     debugger = bench.open("L0")
