@@ -5,21 +5,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from io import FileIO
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.safe_files import make_folder_below, replacement
+from msprobe.core.store.safe_files import make_folder_below, replacement_file
 from msprobe.core.store.tensor_reader import widened
 from msprobe.kernel_parse.read import ReadTensor, find_files, read_file
 
 FileKind = Literal["npy", "pt", "safetensors"]
 _FORMAT: Any = np.lib.format
+_AT_ONCE = 1 << 16
+"""Elements that are widened and written at a time: wider ones than these leave the caches of a processor."""
 _EXPORTER = "msprobe.adapters.pytorch.checkpoints.tensor_export"
 Progress = Callable[[int, int], None]
 
@@ -103,12 +104,15 @@ def _writer(kind: FileKind) -> Callable[[ReadTensor, Path], None]:
 def _write_npy(tensor: ReadTensor, path: Path) -> None:
     shape, pieces = tensor.pieces(True)
     descr = _FORMAT.dtype_to_descr(widened(np.empty(0, tensor.dtype.container), tensor.dtype.name).dtype)
-    with replacement(path) as temporary, open(temporary, "wb", buffering=0) as file:
+    with replacement_file(path, buffering=0) as file:
         _FORMAT.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
         for piece in pieces:
-            _write_all(file, widened(piece, tensor.dtype.name).reshape(-1).view(np.uint8).data)
+            flat = piece.reshape(-1)
+            for first in range(0, len(flat), _AT_ONCE):
+                part = widened(flat[first : first + _AT_ONCE], tensor.dtype.name)
+                _write_all(file, part.view(np.uint8).data)
 
 
-def _write_all(file: FileIO, data: memoryview) -> None:
+def _write_all(file: BinaryIO, data: memoryview) -> None:
     while len(data):
         data = data[file.write(data) :]

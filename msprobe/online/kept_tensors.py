@@ -14,7 +14,7 @@ import numpy as np
 
 from msprobe.core.backend.replaying import HeldTensor, PreparedCall
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.safe_files import make_folder, replacement
+from msprobe.core.store.safe_files import make_folder, replacement_file
 from msprobe.replay.judged_call import ValueJudgement
 
 MODES = ("OFF", "all", "list", "auto")
@@ -41,7 +41,7 @@ class KeptTensors:
         for side, place, tensor in _named(call, values):
             make_folder(self._folder / side)
             path = self._folder / side / file_name(f"{call.api}_{number}_{place}", ".npy")
-            with replacement(path) as temporary, Path(temporary).open("wb") as file:
+            with replacement_file(path) as file:
                 np.save(file, tensor.values, allow_pickle=False)
 
 

@@ -32,7 +32,7 @@ from msprobe.core.host import require_local
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.safe_files import disk_remedy, make_folder, make_folder_below, replacement, write_atomic
+from msprobe.core.store.safe_files import disk_remedy, make_folder, make_folder_below, replacement_file, write_atomic
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.native import measuring
@@ -163,7 +163,7 @@ class SingleSave:
             if not facts:
                 make_folder_below(self._root, folder)
             file = _unused(".".join([base, *keys]), used)
-            with replacement(folder / file) as temporary, open(temporary, "wb") as opened:
+            with replacement_file(folder / file) as opened:
                 np.save(opened, array, allow_pickle=False)
             facts.append(({"file": file} if keys else {}) | _facts(array) | ({"dtype": dtype} if dtype else {}))
         if facts:

@@ -24,6 +24,7 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from msprobe.core.log import logger
 
@@ -137,6 +138,26 @@ def replacement(path: str | Path) -> Iterator[str]:
     with _renamed(temporary, path):
         os.close(create_new(temporary))
         yield temporary
+
+
+@contextlib.contextmanager
+def replacement_file(path: str | Path, buffering: int = -1) -> Iterator[BinaryIO]:
+    """Yield a new file, open for writing, that becomes ``path`` when the block ends; see ``replacement``.
+
+    It is opened once: ext4 takes an empty file that is opened anew and truncated for one whose content is replaced, and
+    writes it to the disk at once when it is closed.
+
+    Args:
+        path: the file.
+        buffering: as ``open`` has it.
+
+    Raises:
+        OSError: as ``replacement``.
+    """
+    refuse_device(path)
+    temporary = temporary_beside(str(path))
+    with _renamed(temporary, path), open(create_new(temporary), "wb", buffering) as file:
+        yield file
 
 
 def refuse_device(path: str | Path) -> None:

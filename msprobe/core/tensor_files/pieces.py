@@ -2,7 +2,8 @@
 
 A piece is about 256 KB: it stays in the caches of a processor between being put in order, widened and written, and its
 memory is used again, where that of larger arrays would be made anew page by page. Of FRACTAL_NZ, the layout of large
-matrices, a piece is some rows, about 512 KB; every other tensor is cut as it lies.
+matrices, a piece is some rows, about 512 KB, in memory that the next piece uses again; every other tensor is cut as it
+lies.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ Array = NDArray[Any]
 _PIECE = 1 << 18
 _BAND = 1 << 19
 """Bytes of a band of rows: with fewer, each column of blocks gives a run that is too short."""
-_TILE = 512
+_TILE = 1 << 10
 """Bytes of a row that are put in order at a time."""
 
 
 def in_order(stored: Array, layout: str, original: Shape | None) -> tuple[Shape, Iterator[Array]]:
     """Return the shape of the tensor in the program, and contiguous pieces of its elements in the order of rows.
+
+    A piece holds its elements until the next one is asked for.
 
     Args:
         stored, layout, original: as ``npu_layouts.to_plain`` has them.
@@ -77,10 +80,11 @@ def _nz_rows(stored: Array, shape: Shape) -> Iterator[Array]:
     run, pitch, whole = w0 * stored.itemsize, columns * stored.itemsize, columns // w0
     runs = stored.view(np.dtype((np.void, run))).reshape(*stored.shape[:-4], w1, h1 * h0)  # copied as one element each
     step, wide = max(1, _BAND // (w1 * run)), max(1, _TILE // run)
+    memory = np.empty((min(step, rows), columns), stored.dtype)  # that of each band, whose pages would be made anew
     for index in np.ndindex(*shape[:-2]):
         for first in range(0, rows, step):
             last = min(first + step, rows)
-            band = np.empty((last - first, columns), stored.dtype)
+            band = memory[: last - first]
             ordered: Array = np.ndarray((last - first, whole), runs.dtype, band.data, 0, (pitch, run))
             for left in range(0, whole, wide):
                 right = min(left + wide, whole)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.log import first_time, logger
-from msprobe.core.store.safe_files import replacement
+from msprobe.core.store.safe_files import replacement_file
 
 
 def draw_similarity(path: Path, name: str, steps: Sequence[int], values: Sequence[float | None]) -> bool:
@@ -29,6 +29,6 @@ def draw_similarity(path: Path, name: str, steps: Sequence[int], values: Sequenc
     axes.plot(steps, [math.nan if value is None else value for value in values], marker="o", markersize=3)
     axes.set(title=name, xlabel="step", ylabel="share of equal signs", ylim=(-0.02, 1.02))
     axes.grid(True, alpha=0.3)
-    with replacement(path) as temporary, open(temporary, "wb") as file:
+    with replacement_file(path) as file:
         FigureCanvasAgg(figure).print_png(file)
     return True

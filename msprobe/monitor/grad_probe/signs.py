@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError, error_text
-from msprobe.core.store.safe_files import replacement
+from msprobe.core.store.safe_files import replacement_file
 
 Bits = NDArray[np.uint8]
 
@@ -46,7 +46,7 @@ class Signs:
             OSError: it cannot be written.
         """
         zero = np.zeros_like(self.positive) if self.zero is None else self.zero
-        with replacement(path) as temporary, open(temporary, "wb") as file:
+        with replacement_file(path) as file:
             np.save(file, np.stack([self.positive, zero]), allow_pickle=False)
 
 

@@ -22,7 +22,7 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.store.safe_files import replacement
+from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype, mindspore_name
 
 _TARGETS = {"cpu": "CPU", "gpu": "GPU", "cuda": "GPU", "npu": "Ascend", "ascend": "Ascend"}
@@ -95,7 +95,7 @@ class MindSporeReplayer:
             raise CannotReplayError(error_text(failure)) from failure
 
     def save(self, tensor: HeldTensor, path: Path) -> None:
-        with replacement(path) as temporary, Path(temporary).open("wb") as file:
+        with replacement_file(path) as file:
             np.save(file, tensor.values, allow_pickle=False)
 
 

@@ -23,7 +23,7 @@ from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemor
 from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
 from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.store.record_walk import UNINITIALISED
-from msprobe.core.store.safe_files import replacement
+from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
@@ -130,7 +130,7 @@ class MindSporeTensorOps:
             array = decode(array.view(dtype.container), dtype).astype(np.float32)
         elif array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
-        with replacement(path) as temporary, open(temporary, "wb") as file:
+        with replacement_file(path) as file:
             np.save(file, array, allow_pickle=False)
         return True
 

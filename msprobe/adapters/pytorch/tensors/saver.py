@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import address, storage
-from msprobe.core.store.safe_files import replacement
+from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.store.tensor_writer import LARGEST, TensorFiles
 from msprobe.native import fused
 
@@ -85,7 +85,7 @@ def save_by_torch(plain: torch.Tensor, path: str | Path) -> None:
     elif storage(plain).nbytes() != plain.numel() * plain.element_size():
         plain = plain.clone()  # torch.save writes the whole storage behind a view
     try:
-        with replacement(path) as temporary, open(temporary, "wb") as file:
+        with replacement_file(path) as file:
             torch.save(plain, file)  # of a path, the name would stand in the archive
     except RuntimeError as error:  # torch's writer reports a full disk as RuntimeError
         raise OSError(str(error).splitlines()[0]) from error
