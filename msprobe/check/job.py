@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from msprobe.check.facts.monitor_files import monitor_folders, read_monitor
 from msprobe.check.facts.read_step import read_step
@@ -21,6 +23,7 @@ from msprobe.check.findings import CheckDocument, Finding, RuleState, told_once
 from msprobe.check.learned.judge import LearnedResult
 from msprobe.check.learned.learn import learn
 from msprobe.check.learned.of_calls import observe
+from msprobe.check.learned.of_training import with_examples
 from msprobe.check.learned.own_steps import FEWEST_STEPS, judge_own_steps
 from msprobe.check.learned.relations import LEARNED_RULES, LearnedRelations
 from msprobe.check.needs import lacking
@@ -39,6 +42,8 @@ Execute = Callable[[str, Sequence[str]], Iterator[tuple[int, str]]]
 """Runs a named function (``module:function``, text to text) elsewhere, and yields (number of the text, result)."""
 ChooseExecutor = Callable[[int, Iterable[int]], Execute | None]
 """Returns where so many documents of these sizes in bytes are read; None for this process."""
+Examples = Literal["none", "without sizes", "all"]
+"""Which examples of relations are read: a run that is held to its own first steps needs none of sizes."""
 Learned = Callable[[RunFacts], LearnedResult]
 """Judges a run by relations that were learned."""
 
@@ -67,8 +72,9 @@ def check(
     places = places_of(paths, run)
     execute = None if choose is None else choose(len(places), _sizes(places))
     monitored = monitored_steps(paths)
-    observed = learned is not None or len({place.step for place, _ in places}) >= FEWEST_STEPS
-    facts = read_run(places, execute, monitored, observed=observed)
+    own_steps = len({place.step for place, _ in places}) >= FEWEST_STEPS
+    examples: Examples = "all" if learned is not None else "without sizes" if own_steps else "none"
+    facts = read_run(places, execute, monitored, examples=examples)
     if not any(one.entries or one.training for one in facts.of.values()):
         empty = next((one.document for one in facts.of.values()), ", ".join(map(str, paths)))
         raise NotComparableError(
@@ -102,7 +108,7 @@ def learn_relations(
             runs.append([])
         runs[-1] += places
     facts = [
-        read_run(places, None if choose is None else choose(len(places), _sizes(places)), observed=True)
+        read_run(places, None if choose is None else choose(len(places), _sizes(places)), examples="all")
         for places in runs
     ]
     relations = learn(facts, written_by)
@@ -176,35 +182,42 @@ def read_run(
     execute: Execute | None = None,
     monitored: Iterable[StepFacts] = (),
     *,
-    observed: bool = False,
+    examples: Examples = "none",
 ) -> RunFacts:
-    """Return the facts of a run, read here or elsewhere, with those of a monitor. ``observed`` adds the examples of
-    relations.
+    """Return the facts of a run, read here or elsewhere, with those of a monitor.
+
+    Args:
+        places: the documents, each with the number of its rank.
+        execute: reads them elsewhere.
+        monitored: steps in the files of a monitor.
+        examples: which examples of relations are added.
 
     Raises:
         ReadError: a document is damaged.
     """
     with paused_gc():
         if execute is None:
-            steps = [_read(place, rank, observed) for place, rank in places]
+            steps = [_read(place, rank, examples) for place, rank in places]
         else:
             tasks = [
-                json.dumps([str(place.document), place.step, place.kind, place.number, rank, observed])
+                json.dumps([str(place.document), place.step, place.kind, place.number, rank, examples])
                 for place, rank in places
             ]
             steps = [facts_of_text(text) for _, text in execute(WORK, tasks)]
-    return RunFacts.from_steps([*monitored, *steps])
+        of_monitor = [one if examples == "none" else with_examples(one, examples == "all") for one in monitored]
+    return RunFacts.from_steps([*of_monitor, *steps])
 
 
 def read_text(task: str) -> str:
     """Return the facts of one document as text; the task is the JSON of document, step, kind, number, rank, and
-    whether the examples of relations are wanted."""
-    document, step, kind, number, rank, observed = json.loads(task)
-    return facts_text(_read(Place(Path(document), step, kind, number), rank, observed))
+    which examples of relations are wanted."""
+    document, step, kind, number, rank, examples = json.loads(task)
+    return facts_text(_read(Place(Path(document), step, kind, number), rank, examples))
 
 
-def _read(place: Place, rank: int, observed: bool) -> StepFacts:
-    return read_step(place, rank, STEP_RULES, observe if observed else None)
+def _read(place: Place, rank: int, examples: Examples) -> StepFacts:
+    wanted = None if examples == "none" else partial(observe, with_sizes=examples == "all")
+    return read_step(place, rank, STEP_RULES, wanted)
 
 
 def judge(run: RunFacts, learned: Learned | None = None) -> CheckDocument:

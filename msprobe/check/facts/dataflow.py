@@ -17,7 +17,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 
 if TYPE_CHECKING:
-    from msprobe.check.facts.read_step import Call
+    from msprobe.check.facts.calls import Call
 
 
 WEIGHTED = frozenset({

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
+from msprobe.check.facts.calls import Call, is_finite, path_of_gradients, read_call
 from msprobe.check.facts.dataflow import (
     count_of,
-    mark,
     mark_of,
     numbers_of_parameters,
     reaching_modules,
@@ -44,12 +42,11 @@ from msprobe.check.facts.step_facts import (
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Finding
 from msprobe.compare.records.call_modes import is_in_evaluation
-from msprobe.compare.records.entries import CLIPPING, OF_PARAMETERS, parent_of, path_of
+from msprobe.compare.records.entries import CLIPPING, OF_PARAMETERS, path_of
 from msprobe.core.host import paused_gc
-from msprobe.core.naming import NameSyntaxError, split_entry
-from msprobe.core.naming.names import is_communication, is_module_name
+from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, SHARD, Leaf, is_tensor, leaves
+from msprobe.core.store.record_walk import PARAMETER_GRAD, SHARD, is_tensor, leaves
 
 CAST_DOWN = frozenset({
     *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),
@@ -59,53 +56,6 @@ CAST_DOWN = frozenset({
 """Functions that ``torch.autocast`` runs in the lower precision
 (https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)."""
 _MAX_BATCH = 64
-
-
-class Call(NamedTuple):
-    """One record with its leaves; those of a forward call with the marks by which they are known again."""
-
-    name: str
-    place: int
-    stem: str
-    phase: str
-    number: int
-    is_module: bool
-    function: str
-    module: str
-    parent: str
-    body: Mapping[str, Any]
-    given: list[Leaf]
-    returned: list[Leaf]
-    parameters: list[Leaf]
-    given_marks: Sequence[int] = ()
-    returned_marks: Sequence[int] = ()
-
-    @property
-    def path(self) -> str:
-        """Return the path of the module, or of the module around a function."""
-        return path_of(self.stem) if self.is_module else self.module
-
-    def argument(self, position: int, name: str) -> Any:
-        """Return an argument by position or name: a number, a text or a node; None where it is not given."""
-        positional, keywords = self.body.get("input_args"), self.body.get("input_kwargs")
-        node: Any = None
-        if isinstance(keywords, dict) and name in keywords:
-            node = keywords[name]
-        elif isinstance(positional, list) and position < len(positional):
-            node = positional[position]
-        if isinstance(node, dict) and "value" in node and not is_tensor(node):
-            return node["value"]
-        return node
-
-    def tensor(self, position: int, name: str) -> Tensor | None:
-        """Return an argument that is a tensor."""
-        node = self.argument(position, name)
-        return tensor_of(node) if is_tensor(node) else None
-
-    @property
-    def result(self) -> Tensor | None:
-        """Return the first tensor that the call returns."""
-        return next((tensor_of(leaf.raw) for leaf in self.returned), None)
 
 
 @dataclass(frozen=True)
@@ -159,7 +109,6 @@ class _Reader:
         self._batch: list[BatchTensor] = []
         self._made: set[int] = set()
         self._calls: list[Call] = []
-        self._paths: dict[str, str] = {}
         self._evaluated: dict[str, bool] = {}
         self._losses: list[tuple[str, int, Tensor, bool]] = []
         self._outside: list[OutsideWeight] = []
@@ -238,32 +187,13 @@ class _Reader:
         return self._aliases.get(name, name)
 
     def _read(self, place: int, name: str, body: dict[str, Any]) -> None:
-        try:
-            stem, phase, number = _split(name)
-        except NameSyntaxError:
+        call = read_call(place, name, body, self._dump.construct)
+        if call is None:
+            self._read_gradients(name, body)
             return
-        items = leaves(name, body)
-        if phase == "parameters_grad":
-            self._read_gradients(stem, items)
-            return
-        parent = parent_of(self._dump.construct, name) or ""
-        given: list[Leaf] = []
-        returned: list[Leaf] = []
-        parameters: list[Leaf] = []
-        for leaf in items:
-            if is_tensor(leaf.raw):
-                (given if leaf.slot == INPUT else returned if leaf.slot == OUTPUT else parameters).append(leaf)
-                if not self._non_finite:
-                    self._non_finite = _is_non_finite(leaf.raw)
-        forward = phase != "backward"
-        call = Call(
-            name, place, stem, phase, number or 0, is_module_name(name), stem.rpartition(".")[2], self._path(parent),
-            parent, body, given, returned, [leaf for leaf in parameters if leaf.slot == PARAMETER],
-            [mark(leaf.raw) for leaf in given] if forward else (),
-            [mark(leaf.raw) for leaf in returned] if forward else (),
-        )  # fmt: skip
+        self._non_finite = self._non_finite or not call.is_finite
         self._calls.append(call)
-        if phase == "backward":
+        if call.phase == "backward":
             self._backward = True
             return
         self._read_forward(call)
@@ -279,24 +209,18 @@ class _Reader:
             self._read_batch(call)
         self._made.update(call.returned_marks)
 
-    def _path(self, parent: str) -> str:
-        path = self._paths.get(parent)
-        if path is None:
-            path = path_of(split_entry(parent)[0]) if is_module_name(parent) else ""
-            self._paths[parent] = path
-        return path
-
     def _in_evaluation(self, name: str) -> bool:
         found = self._evaluated.get(name)
         if found is None:
             found = self._evaluated[name] = is_in_evaluation(name, self._dump.data, self._dump.construct)
         return found
 
-    def _read_gradients(self, stem: str, items: Iterable[Leaf]) -> None:
-        for leaf in items:
+    def _read_gradients(self, record: str, body: Mapping[str, Any]) -> None:
+        path = path_of_gradients(record)
+        for leaf in () if path is None else leaves(record, body):
             if leaf.slot == PARAMETER_GRAD and is_tensor(leaf.raw):
-                self._non_finite = self._non_finite or _is_non_finite(leaf.raw)
-                name = self._name(path_of(stem), leaf.suffix.lstrip("."))
+                self._non_finite = self._non_finite or not is_finite(leaf.raw)
+                name = self._name(path or "", leaf.suffix.lstrip("."))
                 self._gradients.setdefault(name, []).append(tensor_of(leaf.raw))
 
     def _read_module(self, call: Call) -> None:
@@ -392,10 +316,6 @@ def _is_uncalled(one: Parameter, shape: tuple[int, ...]) -> bool:
     return known and one.requires_grad and not one.called and not one.read and not one.sharded
 
 
-_split = lru_cache(maxsize=1 << 15)(split_entry)
-"""The steps and ranks of a run have the same names."""
-
-
 def _peers(call: Call) -> Iterator[int]:
     for name in ("src", "dst", "group_src", "group_dst"):
         value = call.argument(99, name)
@@ -415,11 +335,3 @@ def _sizes(call: Call, position: int, name: str) -> tuple[int, ...] | None:
     numbers = [part.get("value") if isinstance(part, dict) else part for part in node]
     sizes = tuple(number for number in numbers if isinstance(number, int))
     return sizes if sizes and len(sizes) == len(numbers) else None
-
-
-def _is_non_finite(raw: Mapping[str, Any]) -> bool:
-    """Return whether the largest or smallest element is no finite number, also where an old dump has it as a text."""
-    largest, smallest = raw.get("Max"), raw.get("Min")
-    if type(largest) is type(smallest) is float:
-        return not (isfinite(largest) and isfinite(smallest))
-    return any(type(value) is str or (type(value) is float and not isfinite(value)) for value in (largest, smallest))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from msprobe.check.facts.step_facts import Tensor
 from msprobe.compare.records.leaves import as_float
-from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import PROJECTION
 
 
 def number_of(value: Any, missing: float = math.nan) -> float:
@@ -31,7 +31,7 @@ def tensor_of(raw: Mapping[str, Any]) -> Tensor:
     return _tensor((_dtype(raw["dtype"]), tuple(shape), largest, smallest, mean, norm, order))
 
 
-_STATISTICS = ("Max", "Min", "Mean", "Norm", KEY)
+_STATISTICS = ("Max", "Min", "Mean", "Norm", PROJECTION)
 _tensor = cast(Callable[[tuple[Any, ...]], Tensor], partial(tuple.__new__, Tensor))
 """Half the time of Tensor(...)."""
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msprobe.check.facts.read_step import Call
+from msprobe.check.facts.calls import Call
 from msprobe.core.store.record_walk import is_tensor
 
 _POSITIONS: Mapping[str, Mapping[int, str]] = {

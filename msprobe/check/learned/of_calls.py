@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
-from msprobe.check.facts.read_step import CAST_DOWN, Call, StepView
+from msprobe.check.facts.read_step import CAST_DOWN, StepView
 from msprobe.check.facts.step_facts import Seen, StepFacts
 from msprobe.check.learned.arguments import factor, inner_size, scale, settings
 from msprobe.check.learned.of_results import see_loss, see_result
+from msprobe.check.learned.of_training import see_step
 from msprobe.check.learned.table import EQUALS, INCLUDES, ORDERED, SeenTable
 from msprobe.compare.records.entries import OF_PARAMETERS, path_of
 from msprobe.compare.records.optimizer_steps import optimizer_steps
@@ -34,9 +36,14 @@ class Around(NamedTuple):
     path: str
 
 
-def observe(view: StepView) -> list[Seen]:
-    """Return the examples in one step of one rank."""
-    table = SeenTable()
+def observe(view: StepView, with_sizes: bool = True) -> list[Seen]:
+    """Return the examples in one step of one rank.
+
+    Args:
+        view: the step.
+        with_sizes: whether those of sizes are wanted.
+    """
+    table = SeenTable(with_sizes)
     walk = _Walk(view, table)
     for call in view.calls:
         if call.phase == "forward" and call.parent not in OF_PARAMETERS and not call.body.get("is_recompute"):
@@ -48,6 +55,7 @@ def observe(view: StepView) -> list[Seen]:
             if name not in _NO_SETTINGS and isinstance(value, bool | int | float | str | list | tuple):
                 subject = ("argument", f"{owner} ({step.kind})", "", f"{name} of group {step.group}", "", EQUALS)
                 table.add(subject, _plain(value), name=f"{owner}, group {step.group}")
+    see_step(table, view.facts)
     return table.seen()
 
 

@@ -34,7 +34,7 @@ def see_parameters(table: SeenTable, facts: StepFacts) -> None:
         value = parameter.used or parameter.left
         if value is not None:
             table.add_with_place(("consistent", PARAMETER, name, "requires_grad", "", EQUALS), parameter.requires_grad)
-            size = size_step(value.root_mean_square) if value.is_measured else None
+            size = size_step(value.root_mean_square) if table.with_sizes and value.is_measured else None
             if size is not None:
                 see_parameter(table, name, "size of the values", WITHIN, size)
     _see_gradients(table, facts, gradients)
@@ -96,6 +96,8 @@ def _see_updates(table: SeenTable, facts: StepFacts, gradients: dict[str, list[T
 
 def _see_sizes(table: SeenTable, what: str, sizes: Iterable[tuple[str, float]]) -> None:
     """Add the sizes of a step; what is very small beside the largest one counts as that small."""
+    if not table.with_sizes:
+        return
     known = [(name, size) for name, size in sizes if size > 0 or size != size]
     largest = max((size for _, size in known if math.isfinite(size)), default=0.0)
     for name, size in known:

@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import count_of
-from msprobe.check.facts.read_step import Call
 from msprobe.check.facts.tensors import number_of
 from msprobe.check.learned.table import EQUALS, HOLDS, WITHIN, SeenTable, size_step
 
@@ -33,6 +33,8 @@ def see_result(table: SeenTable, subject: tuple[str, str, str], call: Call, prec
     if "float" not in dtype or not isinstance(shape, list):
         return
     _see_rows(table, (owner, path), raw, where)
+    if not table.with_sizes:
+        return
     norm = number_of(raw.get("Norm"))
     if norm == norm and not math.isinf(norm):
         size = size_step(norm / math.sqrt(max(count_of(raw), 1)))
@@ -56,7 +58,7 @@ def _see_rows(table: SeenTable, subject: tuple[str, str], raw: dict[str, Any], w
 
 def see_loss(table: SeenTable, around: tuple[str, str], call: Call) -> None:
     """Add the size of a loss, if the call computes one."""
-    if not _LOSS.search(call.function) or not call.returned:
+    if not table.with_sizes or not _LOSS.search(call.function) or not call.returned:
         return
     raw = call.returned[0].raw
     value = number_of(raw.get("Max"))

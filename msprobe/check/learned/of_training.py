@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from msprobe.check.facts.patterns import pattern_of
 from msprobe.check.facts.roles import Roles
@@ -22,14 +23,9 @@ _GRADIENTS_NEAR = 1e-4
 
 
 def observe_training(run: RunFacts) -> Iterator[tuple[StepFacts, list[Seen]]]:
-    """Yield the examples of each step of each rank that need more than its calls."""
+    """Yield the examples of each step of each rank that need other steps or ranks too."""
     roles = Roles(run)
     tables = {key: SeenTable() for key in run.of}
-    for key, facts in run.of.items():
-        _see_events(tables[key], facts)
-        see_parameters(tables[key], facts)
-        see_tied(tables[key], facts)
-        _see_rows(tables[key], facts)
     layout = _layout(roles) if len(run.ranks) > 1 else ""
     for step in run.steps:
         ranks = run.step(step)
@@ -49,6 +45,21 @@ def observe_training(run: RunFacts) -> Iterator[tuple[StepFacts, list[Seen]]]:
         yield facts, tables[key].seen()
 
 
+def with_examples(facts: StepFacts, with_sizes: bool) -> StepFacts:
+    """Return the facts of a step of which no calls are recorded, with the examples that it shows."""
+    table = SeenTable(with_sizes)
+    see_step(table, facts)
+    return replace(facts, seen=table.seen())
+
+
+def see_step(table: SeenTable, facts: StepFacts) -> None:
+    """Add what one step of one rank shows without its calls."""
+    _see_events(table, facts)
+    see_parameters(table, facts)
+    see_tied(table, facts)
+    _see_rows(table, facts)
+
+
 def _see_events(table: SeenTable, facts: StepFacts) -> None:
     """Add which calls move the training on, in which order, and how often schedulers step."""
     kinds = [call.kind for call in facts.training if call.kind in _EVENTS]
@@ -66,7 +77,7 @@ def _see_events(table: SeenTable, facts: StepFacts) -> None:
         table.add(("order", STEP, "", "calls", "with one backward and one step", ORDERED), first, name=STEP)
     subject = ("argument", STEP, "", "number of scheduler steps for each step of an optimizer", "", EQUALS)
     table.add(subject, round(scheduled / steps, 3), name=STEP)
-    for update in facts.updates:
+    for update in facts.updates if table.with_sizes else ():
         owner = f"optimizer {update.optimizer} ({update.kind})"
         for rate in update.rates:
             size = size_step(rate)

@@ -37,9 +37,14 @@ class Subject(NamedTuple):
 
 
 class SeenTable:
-    """The examples of one step of one rank."""
+    """The examples of one step of one rank.
 
-    def __init__(self) -> None:
+    Attributes:
+        with_sizes: whether examples of sizes (``WITHIN``, ``BELOW``) are wanted, which cost the most to compute.
+    """
+
+    def __init__(self, with_sizes: bool = True) -> None:
+        self.with_sizes = with_sizes
         self._of: dict[Subject | tuple[str, ...], dict[Value, list[object]]] = {}
 
     def add(self, subject: tuple[str, ...], value: Value, call: str = "", place: int = 0, name: str = "") -> None:

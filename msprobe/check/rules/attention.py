@@ -7,34 +7,23 @@ its projection, which depends on the places of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from msprobe.check.facts.calls import Call
+from msprobe.check.facts.mask_sums import CAUSAL_MASK, EARLIER, NEXT, SWAPPED, mask_sums
 from msprobe.check.facts.patterns import pattern_of
-from msprobe.check.facts.read_step import Call, StepView
+from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.step_facts import Tensor
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import CALLS
 from msprobe.check.rule import Rule
-from msprobe.core.tensors.projection import projection
 
-_CAUSAL_MASK, _NEXT, _EARLIER, _SWAPPED = "causal", "next", "earlier", "swapped"
-_HIDDEN_PLACES: dict[str, Callable[[int], NDArray[np.float64]]] = {
-    _CAUSAL_MASK: lambda length: 1.0 - np.tri(length),
-    _NEXT: lambda length: 1.0 - np.tri(length, k=1),
-    _EARLIER: lambda length: np.tri(length, k=-1),
-    _SWAPPED: lambda length: np.tri(length),
-}
-"""The places that a mask hides, by what that does."""
 _SAID = {
-    _NEXT: "leaves 1 more place open in each row than a causal mask does: each position sees the next one",
-    _EARLIER: "hides the earlier places and leaves the later ones open: it is a causal mask that was transposed",
-    _SWAPPED: "hides what a causal mask leaves open, and leaves open what it hides: true and false are swapped",
+    NEXT: "leaves 1 more place open in each row than a causal mask does: each position sees the next one",
+    EARLIER: "hides the earlier places and leaves the later ones open: it is a causal mask that was transposed",
+    SWAPPED: "hides what a causal mask leaves open, and leaves open what it hides: true and false are swapped",
 }
 _FUSED = "scaled_dot_product_attention"
 _MASK, _CAUSAL = 3, 5
@@ -70,11 +59,11 @@ def sees_future(view: StepView) -> Iterator[Finding]:
             wrong.append((call, effect))
         elif call.function in _FILLING | {_FUSED}:
             given = call.tensor(1, "mask") if call.function in _FILLING else call.tensor(_MASK, "attn_mask")
-            usual = usual or (given is not None and _effect(call, given) == _CAUSAL_MASK)
+            usual = usual or (given is not None and _effect(call, given) == CAUSAL_MASK)
     if wrong:
         call, effect = wrong[0]
         # a model that reads backwards hides the earlier places everywhere
-        certainty: Certainty = "possible" if effect == _EARLIER and not usual else "likely"
+        certainty: Certainty = "possible" if effect == EARLIER and not usual else "likely"
         reason = f"the mask of {call.function} {_SAID[effect]}"
         yield view.finding("attention_sees_future", call, reason, certainty=certainty)
         return
@@ -133,7 +122,7 @@ def _attention(call: Call) -> _Attention | None:
             return None
         mask, flag = call.tensor(_MASK, "attn_mask"), call.argument(_CAUSAL, "is_causal")
         return _Attention(
-            call, flag is True or (mask is not None and _effect(call, mask) == _CAUSAL_MASK), mask is not None
+            call, flag is True or (mask is not None and _effect(call, mask) == CAUSAL_MASK), mask is not None
         )
     if "softmax" not in call.function or "log" in call.function:
         return None
@@ -158,11 +147,11 @@ def _wrong_effect(call: Call) -> str | None:
     else:
         return None
     effects = (_effect(call, mask) for mask in masks if mask is not None)
-    return next((effect for effect in effects if effect is not None and effect != _CAUSAL_MASK), None)
+    return next((effect for effect in effects if effect is not None and effect != CAUSAL_MASK), None)
 
 
 def _effect(call: Call, mask: Tensor) -> str | None:
-    """Return what a square mask does in each row, one of ``_HIDDEN_PLACES``; None where it is another one.
+    """Return what a square mask does in each row, a name of ``facts.mask_sums``; None where it is another one.
 
     A mask is known by its order-sensitive statistic, which is that of the one or the other and of nothing else. In a
     mask of two values, 1 means a hidden place for functions that fill, and an open one for attention; elsewhere it
@@ -170,7 +159,7 @@ def _effect(call: Call, mask: Tensor) -> str | None:
     """
     if len(mask.shape) < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 3 or mask.size > _LARGEST_MASK:
         return None
-    hidden, opened = _sums(mask.shape)
+    hidden, opened = mask_sums(mask.shape)
     if mask.is_float and mask.smallest <= _HIDDEN:
         return _known(hidden, mask.order, mask.smallest)
     if not (mask.largest == 1.0 and mask.smallest == 0.0):
@@ -180,20 +169,11 @@ def _effect(call: Call, mask: Tensor) -> str | None:
     if call.function == _FUSED:
         return None if mask.is_float else _known(opened, mask.order)
     either = _known(hidden, mask.order), _known(opened, mask.order)
-    return next((effect for effect in either if effect in {_CAUSAL_MASK, _NEXT}), None)
+    return next((effect for effect in either if effect in {CAUSAL_MASK, NEXT}), None)
 
 
 def _known(sums: Mapping[str, float], order: float, scale: float = 1.0) -> str | None:
     return next((name for name, one in sums.items() if abs(order - scale * one) <= _NEAR * abs(scale)), None)
-
-
-@lru_cache(maxsize=64)
-def _sums(shape: tuple[int, ...]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the order-sensitive statistics of masks of a shape by what they do: of those in which 1 is a hidden place,
-    and of those in which it is an open one."""
-    places = {name: np.broadcast_to(made(shape[-1]), shape) for name, made in _HIDDEN_PLACES.items()}
-    hidden = {name: projection(one) or 0.0 for name, one in places.items()}
-    return hidden, {name: projection(1.0 - one) or 0.0 for name, one in places.items()}
 
 
 RULES = (

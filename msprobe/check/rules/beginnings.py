@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite, log
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
-from msprobe.check.facts.read_step import Call, StepView
+from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, histories
 from msprobe.check.facts.step_facts import StepFacts, Tensor
 from msprobe.check.findings import Certainty, Finding

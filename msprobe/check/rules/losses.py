@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import cut_off, differentiated, mark, mark_of
-from msprobe.check.facts.read_step import Call, StepView
+from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import BatchTensor, Tensor
 from msprobe.check.facts.tensors import tensor_of

@@ -11,7 +11,7 @@ from msprobe.check.facts.step_facts import HALF_PRECISION, StepFacts, Tensor, Up
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
-from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.core.tensors.dtypes import find_dtype
 
 _SHOWN = 4
 _MOST_MODULES = 8
@@ -211,7 +211,8 @@ def _is_lost_in_rounding(value: Tensor, gradient: Tensor, update: Update, name: 
     each = gradient.root_mean_square
     normalised = bool(_NORMALISING.search(update.kind))
     rate = update.rate_of.get(name, 0.0) * (each / (each + _SMALLEST_SIZE) if normalised else each)
-    spacing = unit_roundoff(value.dtype)
+    dtype = find_dtype(value.dtype)
+    spacing = 0.0 if dtype is None else dtype.unit_roundoff
     return bool(rate < _SMALLEST_MOVE * spacing * value.root_mean_square)
 
 

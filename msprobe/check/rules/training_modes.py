@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import sqrt
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import WEIGHTED
-from msprobe.check.facts.read_step import Call, StepView
+from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import ModuleCall, StepFacts
 from msprobe.check.findings import Certainty, Finding

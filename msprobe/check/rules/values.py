@@ -10,8 +10,9 @@ from itertools import pairwise
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING
 
+from msprobe.check.facts.calls import Call
 from msprobe.check.facts.patterns import NUMBER, pattern_of
-from msprobe.check.facts.read_step import Call, StepView
+from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts, trained_calls
 from msprobe.check.facts.step_facts import HALF_PRECISION, ModuleCall, StepFacts, Tensor, differ
 from msprobe.check.facts.tensors import tensor_of

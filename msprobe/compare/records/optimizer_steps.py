@@ -7,10 +7,9 @@ The first step of an optimizer in a dump names its class and parameters; later o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
 from msprobe.compare.records.source_lines import frame_of, source_line
@@ -197,10 +196,12 @@ def shown_setting(value: Any) -> Any:
 
 
 def _differ(left: Any, right: Any) -> bool:
-    try:
-        return not np.allclose(left, right, rtol=1e-6, atol=0.0)
-    except (TypeError, ValueError):
-        return bool(left != right)
+    """Return whether numbers, or lists of them, are further apart than rounding, or other values are not equal."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) != len(right) or any(map(_differ, left, right))
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return not math.isclose(left, right, rel_tol=1e-6)
+    return bool(left != right)
 
 
 def gradient_calls(dump: Dump) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -22,10 +22,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.core.tensors.statistics import STATISTICS, set_statistics
+from msprobe.core.tensors.statistics import PROJECTION, STATISTICS, set_statistics
 
 BLOCK: Final = 2048
-KEY: Final = "Projection"
+KEY: Final = PROJECTION
 EXPANDED: Final = 1 << 20
 """Elements from which on a tensor that was expanded from fewer has no projection."""
 _BLOCKS_START = 1 << 32

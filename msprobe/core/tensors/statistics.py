@@ -33,6 +33,8 @@ from typing import Any, Final, Literal, NamedTuple
 from msprobe.core.tensors.dtypes import FLOAT32, DType, DtypeKind, round_to
 
 Number = float | int | bool
+PROJECTION: Final = "Projection"
+"""The key of the statistic of the order of elements, which ``projection`` computes."""
 Precision = Literal["low", "high"]
 """To what statistics of sums are rounded: "low" is the tensor's own dtype, "high" is float32 or better."""
 

@@ -5,9 +5,9 @@ beside the threads of a framework) nor ``spawn`` (runs the script of the caller 
 
     python -m msprobe.jobs.executors.processes module:function
 
-It reads a task per line from standard input and writes an answer per line to standard output: the JSON of
-``{"answer": text}``, or of ``{"error": text, "code": number}`` for an MsprobeException. What the work itself prints
-goes to standard error.
+It reads a task per line from standard input and writes an answer per line to standard output: ``=`` and the text where
+it is one line, as most JSON is, else the JSON of ``{"answer": text}``, or of ``{"error": text, "code": number}`` for an
+MsprobeException. What the work itself prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from msprobe.core.errors import MEMORY_ERROR, MsprobeException
 from msprobe.jobs.executors.protocol import Work, load_work
 
 _ROOT = Path(__file__).parents[3]
+_PLAIN = "="
 _Answers = queue.SimpleQueue[tuple[int, str | MsprobeException]]
 
 
@@ -101,7 +102,9 @@ def run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None
         line = process.stdout.readline()
     except (OSError, ValueError):
         return None
-    return json.loads(line) if line.endswith("\n") else None
+    if not line.endswith("\n"):
+        return None
+    return {"answer": line[1:-1]} if line.startswith(_PLAIN) else json.loads(line)
 
 
 def _lost_worker_error(process: subprocess.Popen[str]) -> MsprobeException:
@@ -117,8 +120,16 @@ def _lost_worker_error(process: subprocess.Popen[str]) -> MsprobeException:
 def serve(work: Work, tasks: IO[str], answers: IO[str]) -> None:
     """Read a task per line, call ``work`` on it and write the answer as a line, until the tasks end."""
     for line in tasks:
-        answers.write(json.dumps(_call_work(work, json.loads(line))) + "\n")
+        answers.write(_line(_call_work(work, json.loads(line))) + "\n")
         answers.flush()
+
+
+def _line(answer: dict[str, object]) -> str:
+    """Return an answer as one line; a long text goes as it is, which takes a tenth of the time of JSON in JSON."""
+    text = answer.get("answer")
+    if isinstance(text, str) and text.isascii() and "\n" not in text and "\r" not in text:
+        return f"{_PLAIN}{text}"
+    return json.dumps(answer)
 
 
 def _call_work(work: Work, task: str) -> dict[str, object]:
