@@ -155,19 +155,23 @@ def not_updated(run: RunFacts) -> Iterator[Finding]:
             used = [
                 (facts, update)
                 for facts, update in updates
-                if _should_move(update, history.name) and _has_pair(history, facts)
+                if _should_move(facts, update, history.name) and _has_pair(history, facts)
             ]
             if not used:
                 continue
             facts, update = used[0]
-            gradient = (update.gradients or {})[history.name]
+            gradient = _brought(facts, update, history.name)
+            assert gradient is not None
             value = history.values()[0][1]
             alone = not any(parameters[name].moves for name in update.parameters if name and name in parameters)
             lost = _is_lost_in_rounding(value, gradient, update, history.name)
             plain = not lost or (alone and _never_moves(updates, update, value))
             certainty: Certainty = "possible" if not plain else "likely" if lost or len(used) < 2 else "certain"
             why = (
-                f"each update is smaller than the rounding of {value.dtype}"
+                "the step finds no gradients although the backward pass brought them: they were cleared or taken away, "
+                "or the step was captured without them"
+                if update.gradients is None
+                else f"each update is smaller than the rounding of {value.dtype}"
                 if lost
                 else f"no parameter of this {update.kind} moves"
                 if alone
@@ -191,10 +195,19 @@ def _never_moves(updates: list[tuple[StepFacts, Update]], update: Update, value:
     return value.dtype in HALF_PRECISION and len(rates) >= _ENOUGH_STEPS and len(set(rates)) == 1
 
 
-def _should_move(update: Update, name: str) -> bool:
-    gradient = (update.gradients or {}).get(name)
-    rate = update.rate_of.get(name, 0.0)
-    return gradient is not None and _has_value(gradient) and rate > 0.0
+def _should_move(facts: StepFacts, update: Update, name: str) -> bool:
+    gradient = _brought(facts, update, name)
+    return gradient is not None and _has_value(gradient) and update.rate_of.get(name, 0.0) > 0.0
+
+
+def _brought(facts: StepFacts, update: Update, name: str) -> Tensor | None:
+    """Return the gradient that a step of an optimizer gets for a parameter; where the step finds none in any of its
+    parameters, the one that a backward pass before it brought."""
+    if update.gradients is not None:
+        return update.gradients.get(name)
+    after_backward = any(call.kind == "backward" and call.after <= update.after for call in facts.training)
+    brought = facts.gradients.get(name) if after_backward else None
+    return brought[-1] if brought else None
 
 
 def _has_pair(history: ParameterHistory, facts: StepFacts) -> bool:

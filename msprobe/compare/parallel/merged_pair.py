@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
+from msprobe.compare.inputs.not_measured import without_unmeasured
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.records.leaves import is_shape
 from msprobe.core.errors import NotComparableError
@@ -35,8 +36,9 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     if not isinstance(left, Replica) and not isinstance(right, Replica):
         target_dump, golden_dump, sampled = _with_common_sample(load(left), load(right))
         if not _have_other_micro_batches(target_dump, golden_dump):
+            target_dump, golden_dump, unmeasured = without_unmeasured(target_dump, golden_dump)
             target_dump, golden_dump, cycles = without_cycles(target_dump, golden_dump)
-            return target_dump, golden_dump, sampled + cycles
+            return target_dump, golden_dump, sampled + unmeasured + cycles
     from msprobe.compare.parallel.logical_dumps import logical_pair  # loaded where ranks are merged
 
     pair = logical_pair(left, right, load)

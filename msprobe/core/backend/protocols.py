@@ -281,6 +281,10 @@ class GraphReceiver(Protocol):
         """Note that a call is over."""
         ...
 
+    def not_measured(self, site: Any, phase: str = "") -> None:
+        """Note that calls of a module, or those of a phase, are not reported although the program has them."""
+        ...
+
     def ran(self) -> None:
         """Note that the graph has run and that all its values have been reported."""
         ...

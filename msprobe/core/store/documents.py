@@ -207,6 +207,10 @@ class DumpDocument(BaseModel):
     shared_storage: list[list[str]] | None = Field(
         default=None, description="names of parameters that are one tensor or begin at one address"
     )
+    not_measured: list[str] | None = Field(
+        default=None,
+        description="modules in compiled graphs of which the calls, or the backward calls, are not recorded",
+    )
     optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
     gradient_calls: list[GradientCall] | None = Field(default=None, description="in the order of execution")
     gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")

@@ -41,6 +41,9 @@ INPUTS_FED = "inputs_fed"
 """Field of the header of a step in which modules are fed: where the inputs lie."""
 SAMPLED = "sampled"
 """Field of the header that says which part of the steps and calls was recorded."""
+NOT_MEASURED = "not_measured"
+"""Field of the header that lists what ran and could not be measured: ``Cell.head.Dense`` for all calls of a module,
+``Cell.head.Dense.backward`` for its backward calls."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result

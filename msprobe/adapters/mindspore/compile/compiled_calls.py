@@ -31,7 +31,7 @@ from msprobe.adapters.mindspore.versions import graph_executors, graph_runners
 from msprobe.core.backend.protocols import GraphReceiver
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
-from msprobe.core.dump.record.graph_calls import PARAMETERS_GRAD, Spot
+from msprobe.core.dump.record.graph_calls import BACKWARD, PARAMETERS_GRAD, Spot
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
@@ -60,6 +60,7 @@ class MindSporeGraphTap:
         self._spot_numbers: dict[tuple[Spot, bool], int] = {}
         self._sites: list[NamedModule] = []
         self._parts: list[tuple[str, ...]] = []
+        self._own_gradients: set[int] = set()
         self._sender: GraphSender | None = None
         self._code: GraphCode | None = None
         self._compiling = False
@@ -84,7 +85,11 @@ class MindSporeGraphTap:
 
     def began(self, site: int) -> int:
         receiver = self._receiver()
-        return 0 if receiver is None else receiver.begin(self._sites[site], self._parts[site]) or 0
+        if receiver is None:
+            return 0
+        if site in self._own_gradients:
+            receiver.not_measured(self._sites[site], BACKWARD)
+        return receiver.begin(self._sites[site], self._parts[site]) or 0
 
     def arrived(self, array: Any, spot_number: int, call: int) -> None:
         receiver = self._receiver()
@@ -116,7 +121,8 @@ class MindSporeGraphTap:
             receiver.ran()
 
     def _tell_of_unmeasured(self) -> None:
-        """Log which cells the source calls, in cells that ran, of which no call ran: each once."""
+        """Say which cells the source calls, in cells that ran, of which no call ran; the log has each once."""
+        receiver = self._receiver()
         paths = {".".join(site.stem.split(".")[1:-1]): number for number, site in enumerate(self._sites)}
         any_called = any(site.called for site in self._sites)
         for path, number in paths.items():
@@ -125,7 +131,11 @@ class MindSporeGraphTap:
             runs = any_called if around is None else self._sites[around].called
             parts = self._parts_of_model() if around is None else self._parts[around]
             site = self._sites[number]
-            if runs and name in parts and not site.called and first_time(("not measured", site.stem)):
+            if not runs or name not in parts or site.called:
+                continue
+            if receiver is not None:
+                receiver.not_measured(site)
+            if first_time(("not measured", site.stem)):
                 logger.info(
                     "not measured: %s. The source calls it, and the compiled graph did not run it: its result is not "
                     "used, so that the compiler removed it, or its branch was not taken",
@@ -187,12 +197,6 @@ class MindSporeGraphTap:
                 cell = reference()
                 if cell is None:
                     continue
-                if cell.has_bprop and self._modes.backward and first_time(("not measured", "bprop", site.stem)):
-                    logger.info(
-                        "not measured: the gradients of calls of %s. The cell has a bprop of its own, which the graph "
-                        "runs in place of what gradients are recorded by; a dynamic graph records them",
-                        site.stem,
-                    )
                 undo += self._tap(cell, site)
             yield
         finally:
@@ -202,6 +206,8 @@ class MindSporeGraphTap:
     def _tap(self, cell: nn.Cell, site: NamedModule) -> list[Callable[[], None]]:
         code = self._code = self._code or self._make_code()
         number = self._number(site, parts_called(type(cell)))
+        if cell.has_bprop and self._modes.backward:
+            self._note_own_gradients(number)
         parameters = tuple(site.parameters())
         own = vars(cell)
         before = own.get("construct")
@@ -221,6 +227,17 @@ class MindSporeGraphTap:
                     hook = code.parameter_gradient(number, key, scalar=parameter.ndim == 0)
                     undo.append(parameter.register_hook(hook).remove)
         return undo
+
+    def _note_own_gradients(self, number: int) -> None:
+        """Note that the gradients of calls of a cell with a bprop cannot be recorded."""
+        self._own_gradients.add(number)
+        stem = self._sites[number].stem
+        if first_time(("not measured", "bprop", stem)):
+            logger.info(
+                "not measured: the gradients of calls of %s. The cell has a bprop of its own, which the graph runs in "
+                "place of what gradients are recorded by; a dynamic graph records them",
+                stem,
+            )
 
     def _make_code(self) -> GraphCode:
         modes = self._modes

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.record.call_record import CallRecord
+from msprobe.core.dump.record.call_record import CallRecord, HeaderItem
 from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.graph_tree import GraphCall, GraphTree, Path, gradient_body, in_order, section_tree
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.dump.record.tensor_node import tensor_nodes
+from msprobe.core.store.record_walk import NOT_MEASURED
 
 BACKWARD, PARAMETERS_GRAD = "backward", "parameters_grad"
 _FILE_SECTIONS = {"input_args": "input", "input_kwargs": "kwargs"}
@@ -60,6 +61,7 @@ class GraphCalls:
         self._first: dict[str, GraphCall] = {}
         self._gradients: dict[str, tuple[NamedModule, dict[str, Node]]] = {}
         self._gradient_runs: Counter[tuple[str, str]] = Counter()
+        self._not_measured: set[str] = set()
 
     # ---- as a graph runs ----
 
@@ -130,6 +132,15 @@ class GraphCalls:
             self._remove_files(nodes.get(key))
             name = self._gradient_name(site, key)
             nodes[key] = self._measured(name, name, Spot("", "", (key,)), tensor)
+
+    @never_raises
+    def not_measured(self, site: NamedModule, phase: str = "") -> None:
+        """Write into the header that calls of a module, or those of a phase, are not reported."""
+        name = f"{site.stem}.{phase}" if phase else site.stem
+        with self._lock:
+            if name not in self._not_measured and not self._closed:
+                self._not_measured.add(name)
+                self._recorder.sink.write(HeaderItem(NOT_MEASURED, name))
 
     @never_raises
     def flush(self) -> None:

@@ -55,3 +55,23 @@ def test_calls_that_the_graph_does_not_run_are_told(said: tuple[Path, dict[str, 
     assert "not measured: Cell.taken.Dense" not in output[mode]
     assert "not measured: Cell.used.Dense" not in output[mode]
     assert "not measured" not in output["dynamic"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("net", "listed", "named"),
+    [
+        ("OwnGradient", ["Cell.doubled.Doubled.backward"], "could not measure Cell.doubled.Doubled.backward"),
+        ("Unused", ["Cell.unused.Dense"], "could not measure Cell.unused.Dense"),
+    ],
+)
+def test_what_is_not_measured_is_no_difference(
+    said: tuple[Path, dict[str, str]], mode: str, net: str, listed: list[str], named: str
+) -> None:
+    folder, _ = said
+    (path,) = (folder / mode / net).glob("step0/*/dump.json")
+    assert json.loads(path.read_text())["not_measured"] == listed
+    for left, right in [(mode, "dynamic"), ("dynamic", mode)]:
+        result = msprobe.compare(folder / left / net, folder / right / net)
+        assert result.verdict == "same"
+        assert any(named in note for note in result.outcomes[0].notes)
