@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,12 +84,22 @@ def inputs_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
+@contextlib.contextmanager
+def in_folder(folder: Path) -> Iterator[None]:
+    """Work in a folder, and afterwards where the process was before."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def ends_well(words: list[str], inputs: Inputs) -> None:
     """Run a command in the folder of the inputs, and look at what it says and at everything around it."""
     before = {path: path.read_bytes() for path in inputs.files()}
     out, err = io.StringIO(), io.StringIO()
-    os.chdir(inputs.root)
-    with bounded(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with in_folder(inputs.root), bounded(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run(words)
     said = out.getvalue() + err.getvalue()
     assert status in (0, 1, 2, 3), (status, said)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +21,7 @@ from msprobe.monitor.sinks.trend_file import TrendFile
 from msprobe.monitor.sources import ACTIVATION, GRADIENT_REDUCED
 from msprobe.visualize.trend_view.store import TrendStore
 from tests.monitor.recorded.runs import rank_folder, values
+from tests.rules.tree import ROOT
 
 NAN, INF = float("nan"), float("inf")
 
@@ -93,7 +93,7 @@ def test_a_killed_process_leaves_whole_steps(tmp_path: Path) -> None:
         "for step in range(100000):\n sink.write(step, rows(step)); print(step, flush=True)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         told = [process.stdout.readline() for _ in range(30)]
         process.send_signal(signal.SIGKILL)

@@ -42,7 +42,7 @@ def stacks(data: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     for step in (0, 1):
         for rank in (0, 1):
@@ -50,7 +50,13 @@ def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Report:
             write(folder / f"t/step{step}/rank{rank}", bad, stack=stacks(bad))
             write(folder / f"g/step{step}/rank{rank}", layers(None))
     compare(folder / "t", folder / "g", output=folder / "o", html=folder / "report.html")
-    return Report(driver, folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture
+def report(driver: Any, written: Path) -> Report:
+    """Return the report as it opens; a test may click what it wants."""
+    return Report(driver, written)
 
 
 def test_it_says_what_went_wrong_first(report: Report) -> None:

@@ -243,8 +243,8 @@ def test_zeros_over_zeros_are_written(tmp_path: Path, write: str, monkeypatch: p
 
 def test_memory_that_is_used_again_is_not_taken_for_the_former() -> None:
     memory = MindSporeUnwrittenMemory()
-    for _ in range(300):
-        former = mint.empty(16)
+    for turn in range(300):
+        former = mint.empty(250_007 + turn)  # of a size that no other memory has that is free
         content, address = former.asnumpy().copy(), former._data_ptr()
         memory.add(former)
         del former
