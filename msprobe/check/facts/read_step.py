@@ -48,10 +48,13 @@ from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import PARAMETER_GRAD, SHARD, is_tensor, leaves
 
+IN_PLACE_PRODUCTS = ("addmm_", "addbmm_", "baddbmm_", "addmv_")
+"""Forms of them that it leaves alone."""
 CAST_DOWN = frozenset({
     *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     *("scaled_dot_product_attention", "chain_matmul", "multi_dot", "prelu", "lstm_cell", "gru_cell"),
+    *IN_PLACE_PRODUCTS,
 })
 """Functions that ``torch.autocast`` runs in the lower precision
 (https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)."""
@@ -110,7 +113,6 @@ class _Reader:
         self._made: set[int] = set()
         self._calls: list[Call] = []
         self._evaluated: dict[str, bool] = {}
-        self._losses: list[tuple[str, int, Tensor, bool]] = []
         self._outside: list[OutsideWeight] = []
         self._non_finite = False
         self._backward = False
@@ -143,7 +145,6 @@ class _Reader:
             batch=self._batch,
             shared=shared_names(dump),
             outside=self._outside,
-            losses=self._losses,
         )
         return StepView(dump, self._calls, facts, self._in_evaluation, self._non_finite)
 

@@ -237,7 +237,6 @@ class StepFacts:
     batch: list[BatchTensor] = field(default_factory=list)
     shared: list[list[str]] = field(default_factory=list)
     outside: list[OutsideWeight] = field(default_factory=list)
-    losses: list[tuple[str, int, Tensor, bool]] = field(default_factory=list)
     local: list[Finding] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
 

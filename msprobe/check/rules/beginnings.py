@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite, log
@@ -21,7 +22,10 @@ from msprobe.compare.records.entries import OF_PARAMETERS
 _FILLS = frozenset({"normal_", "uniform_", "exponential_", "log_normal_", "cauchy_", "trunc_normal_", "fill_", "zero_"})
 _RANDOM = _FILLS - {"fill_", "zero_"}
 _REPLACED, _TIMES_MOVED = 0.3, 10.0
+_PARTLY, _PARTLY_MOVED = 0.1, 100.0
 _FEWEST_NUMBERS = 16
+_OWN_VECTORS = re.compile(r"\.parametrizations\.|SpectralNorm|^Torch\.(mv|v?dot)\.")
+"""Calls that get vectors that a module keeps from step to step."""
 _UNLIKE, _FEWEST_LAYERS, _SMALL = 30.0, 4, 1e-30
 
 
@@ -86,7 +90,8 @@ def _jumps(history: ParameterHistory) -> Iterator[tuple[int, int, float, float]]
         if after.step != before.step + 1 or own.left is None or then.used is None or own.used is None:
             continue
         moved, jumped = _distance(own.used, own.left), _distance(own.left, then.used)
-        if jumped > _REPLACED and jumped > _TIMES_MOVED * moved and own.requires_grad and before.updates:
+        far = jumped > _REPLACED and jumped > _TIMES_MOVED * moved
+        if (far or jumped > _PARTLY > _PARTLY_MOVED * moved > 0.0) and own.requires_grad and before.updates:
             yield before.step, after.step, moved, jumped
 
 
@@ -146,6 +151,7 @@ def _batch(facts: StepFacts) -> dict[str, str]:
         one.consumer: one.value.key
         for one in facts.batch
         if not one.value.is_constant and one.value.is_measured and one.value.size >= _FEWEST_NUMBERS
+        if not _OWN_VECTORS.search(one.consumer)
     }
 
 

@@ -19,6 +19,7 @@ _ELEMENTWISE = frozenset({
     *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"),
     *("binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "soft_margin_loss"),
 })
+_BEGUN, _FEWEST_PREDICTIONS = 2, 4
 LOSSES = _ELEMENTWISE | {
     *("cross_entropy", "nll_loss", "ctc_loss", "hinge_embedding_loss", "cosine_embedding_loss", "gaussian_nll_loss"),
     *("triplet_margin_loss", "margin_ranking_loss", "multi_margin_loss"),
@@ -168,6 +169,25 @@ def merged_batch(view: StepView) -> Iterator[Finding]:
             yield view.finding("batch_merged", call, reason, certainty="likely")
             return
     yield from _inputs_disagree(view)
+    yield from _equal_predictions(view)
+
+
+def _equal_predictions(view: StepView) -> Iterator[Finding]:
+    """Yield a loss whose predictions are all one number while the targets are not. A last layer of zeros begins so."""
+    for call in view.calls if view.facts.step >= _BEGUN else ():
+        if call.phase != "forward" or call.is_module or call.function not in _ELEMENTWISE:
+            continue
+        own, target = call.tensor(0, "input"), call.tensor(1, "target")
+        if own is None or target is None or min(own.size, target.size) < _FEWEST_PREDICTIONS or not call.given:
+            continue
+        trained = call.given[0].raw.get("requires_grad") is True and own.is_measured and target.is_measured
+        if trained and own.is_constant and not target.is_constant:
+            reason = (
+                f"{call.function} gets {own.size} predictions that are all {own.largest:.6g}, and targets that differ: "
+                "the samples of a batch were merged into one on the way, or a layer before is dead"
+            )
+            yield view.finding("batch_merged", call, reason, certainty="likely")
+            return
 
 
 def _listed(call: Call) -> list[Tensor]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from msprobe.check.facts.patterns import pattern_of
+from msprobe.check.facts.read_step import IN_PLACE_PRODUCTS
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import HALF_PRECISION, FunctionCall, ModuleCall, StepFacts
 from msprobe.check.findings import Certainty, Finding
@@ -29,6 +30,7 @@ def casts_missing(run: RunFacts) -> Iterator[Finding]:
     for facts in run.every():
         yield from _inside_autocast(facts.rank, facts)
         yield from _beside_casts(facts.rank, facts)
+        yield from _in_place(facts.rank, facts)
 
 
 def _inside_autocast(rank: int, facts: StepFacts) -> Iterator[Finding]:
@@ -71,6 +73,21 @@ def _beside_casts(rank: int, facts: StepFacts) -> Iterator[Finding]:
             f"of {other.module or 'the model'} is cast to {other.returned}: the automatic cast does not reach it"
         )
         yield _finding("autocast_not_applied", facts, rank, one, reason, certainty)
+
+
+def _in_place(rank: int, facts: StepFacts) -> Iterator[Finding]:
+    """Yield products in place, which automatic casts leave in float32, beside functions that are cast."""
+    calls = _trained(facts)
+    cast = [one for one in calls if one.given == "float32" and one.returned in HALF_PRECISION]
+    for one in calls if len(cast) > 1 else ():
+        if one.function in IN_PLACE_PRODUCTS and one.given == "float32" == one.returned:
+            reason = (
+                f"{one.function} of {one.module or 'the model'} stays in float32, while {cast[0].function} of "
+                f"{cast[0].module or 'the model'} is cast to {cast[0].returned}: automatic casts do not reach "
+                "functions that work in place"
+            )
+            yield _finding("autocast_not_applied", facts, rank, one, reason, "possible")
+            return
 
 
 def _finding(rule: str, facts: StepFacts, rank: int, one: FunctionCall, reason: str, certainty: Certainty) -> Finding:

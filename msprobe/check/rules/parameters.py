@@ -205,8 +205,8 @@ def _brought(facts: StepFacts, update: Update, name: str) -> Tensor | None:
     parameters, the one that a backward pass before it brought."""
     if update.gradients is not None:
         return update.gradients.get(name)
-    after_backward = any(call.kind == "backward" and call.after <= update.after for call in facts.training)
-    brought = facts.gradients.get(name) if after_backward else None
+    before = [call.kind for call in facts.training if call.kind in {"backward", _CLEARS} and call.after <= update.after]
+    brought = facts.gradients.get(name) if before[-1:] == ["backward"] else None
     return brought[-1] if brought else None
 
 

@@ -32,16 +32,13 @@ def replicas_apart(run: RunFacts) -> Iterator[Finding]:
             in_step = [other for other, others in groups.items() if ranks in others and roles.in_step(other, ranks)]
             certainty = _certainty(roles, history, in_step)
             step, rank = apart
-            kept = (
-                f"other parameters stay equal there, such as {in_step[0]}"
-                if in_step
-                else "no parameter stays equal there: gradients are not reduced over these ranks (the model is called "
-                "without its wrapper, or the wrapper lost its hooks)"
-            )
-            kept += _of_gradients(run, name, ranks, step)
+            kept = _beside(roles, in_step, ranks, step) + _of_gradients(run, name, ranks, step)
             if roles.meet_again(name, ranks):
                 certainty = "possible"
                 kept = "they are equal again later, as where weights are averaged now and then on purpose"
+            elif not _reduces(run, step, ranks) and any(_reduces(run, one, ranks) for one in run.steps if one > step):
+                certainty = "possible"
+                kept = "no collective runs in this step, as where weights are averaged now and then on purpose"
             reason = (
                 f"{name} begins equal on ranks {', '.join(map(str, ranks))} and differs from step {step} on (rank "
                 f"{rank}): replicas come apart; {kept}"
@@ -55,6 +52,43 @@ def replicas_apart(run: RunFacts) -> Iterator[Finding]:
             found += _begin_apart(roles, name)
     found.sort(key=lambda pair: pair[1].step or 0)
     yield from per_module("replicas_apart", found)
+
+
+def _beside(roles: Roles, in_step: list[str], ranks: tuple[int, ...], step: int) -> str:
+    """Return in words what the other parameters do where one comes apart, and what that says of the cause."""
+    if in_step:
+        return f"other parameters stay equal there, such as {in_step[0]}"
+    if roles.share_layers(ranks):
+        return (
+            "no parameter that these ranks share stays equal, and they compute parts of the same layers: one of them "
+            "clips or scales its gradients alone (by the norm of its own part), or their gradients are not reduced"
+        )
+    equal = _with_equal_gradients(roles, ranks, step)
+    if equal:
+        return (
+            f"no parameter stays equal there, although gradients are, such as that of {equal}: a part of what is "
+            "reduced is lost or changed on one rank, in a bucket, a hook, or a clipping"
+        )
+    return (
+        "no parameter stays equal there: gradients are not reduced over these ranks (the model is called without its "
+        "wrapper, or the wrapper lost its hooks)"
+    )
+
+
+def _with_equal_gradients(roles: Roles, ranks: tuple[int, ...], step: int) -> str | None:
+    """Return a parameter of which all ranks get the same gradient in a step, and not by chance; None for none."""
+    first, *others = (roles.run.of[step, rank] for rank in ranks if (step, rank) in roles.run.of)
+    for name in first.parameters:
+        own = gradient_of(first, name)
+        if own and own[0].size > 1 and all(_are_equal(own, gradient_of(facts, name)) for facts in others):
+            return name
+    return None
+
+
+def _reduces(run: RunFacts, step: int, ranks: tuple[int, ...]) -> bool:
+    """Return whether a collective of these ranks carries more than a number in a step."""
+    every = (run.of[step, rank] for rank in ranks if (step, rank) in run.of)
+    return any(tensor.size > 1 for facts in every for one in facts.collectives for tensor in one.given)
 
 
 def _begin_apart(roles: Roles, name: str) -> Iterator[tuple[ParameterHistory, Finding]]:
@@ -95,7 +129,8 @@ def _of_gradients(run: RunFacts, name: str, ranks: tuple[int, ...], step: int) -
         return ""
     if any(differ(gradients[0], every[0][0]) for gradients in every):
         return "; its gradients differ already when the optimizer gets them"
-    return "; the optimizer gets equal gradients for it"
+    known = any(update.gradients and name in update.gradients for update in run.of[step, ranks[0]].updates)
+    return f"; {'the optimizer gets' if known else 'the backward pass brings'} equal gradients for it"
 
 
 def buffers_apart(run: RunFacts) -> Iterator[Finding]:

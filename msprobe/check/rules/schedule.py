@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain, takewhile
 
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import StepFacts, TrainingCall, Update
-from msprobe.check.findings import Finding
+from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import OPTIMIZERS, STEPS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
 
@@ -75,6 +76,28 @@ def rate_and_scheduler(run: RunFacts) -> Iterator[Finding]:
             yield Finding("rate_does_not_follow", reason, "possible", facts.step, facts.rank, stack=call.stack)
 
 
+def ended_schedule(run: RunFacts) -> Iterator[Finding]:
+    """Yield optimizers whose learning rates fall to 0 and stay there while they go on stepping."""
+    for rank, steps in run.by_rank():
+        scheduled = any(call.kind == "scheduler_step" for facts in steps for call in facts.training)
+        by_optimizer: dict[int, list[tuple[StepFacts, Update]]] = {}
+        for facts in steps if scheduled else ():
+            for update in facts.updates:
+                by_optimizer.setdefault(update.optimizer, []).append((facts, update))
+        for made in by_optimizer.values():
+            idle = len(list(takewhile(lambda pair: not any(pair[1].rates), reversed(made))))
+            if not 0 < idle < len(made):
+                continue
+            facts, update = made[-idle]
+            reason = (
+                f"the learning rate of {update.kind} is {made[-idle - 1][1].rates[0]:g} and then 0 for the last {idle} "
+                f"of its {len(made)} steps: the schedule ends before the training (its steps are counted or divided "
+                "twice, or it steps more often than the optimizer)"
+            )
+            certainty: Certainty = "likely" if idle > 1 else "possible"
+            yield Finding("rate_does_not_follow", reason, certainty, facts.step, rank, stack=update.stack)
+
+
 def _crosses_updates(steps: list[StepFacts]) -> bool:
     """Return whether an optimizer steps after a scheduler has moved."""
     order = [kind for facts in steps for kind, _ in _ordered(facts)]
@@ -104,9 +127,16 @@ def scheduler_first(run: RunFacts) -> Iterator[Finding]:
         begun = [[kind for kind, _ in _ordered(facts)] for facts in steps]
         if not all(kinds[:1] == ["scheduler"] and "optimizer" in kinds for kinds in begun):
             continue
+        counts = [(kinds.count("scheduler"), kinds.count("optimizer")) for kinds in begun]
+        scheduled, made = (sum(count[side] for count in counts) for side in (0, 1))
+        one_scheduler = len({call.facts.get("class") for facts in steps for call in facts.training
+                             if call.kind == "scheduler_step"}) == 1  # fmt: skip
         reason = (
-            f"{early.facts.get('class')} steps before the optimizer does: the first value of the schedule is never "
-            "used, and each later one a step too early"
+            f"{early.facts.get('class')} steps {scheduled} times for {made} steps of the optimizer, and before it: it "
+            "steps for each micro batch, or in two places, so that the schedule ends too early"
+            if one_scheduler and all(many > few > 0 for many, few in counts)
+            else f"{early.facts.get('class')} steps before the optimizer does: the first value of the schedule is "
+            "never used, and each later one a step too early"
         )
         yield Finding("scheduler_before_optimizer", reason, "certain", first.step, rank, stack=early.stack)
 
@@ -218,7 +248,7 @@ RULES = (
         (OPTIMIZERS, TRAINING_RECORDS, STEPS),
         "certain",
         "Give the scheduler the optimizer that steps, and set learning rates in one place.",
-        of_run=rate_and_scheduler,
+        of_run=lambda run: chain(rate_and_scheduler(run), ended_schedule(run)),
     ),
     Rule(
         "scheduler_before_optimizer",

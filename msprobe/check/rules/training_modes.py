@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 from math import sqrt
 
 from msprobe.check.facts.calls import Call
@@ -12,13 +10,12 @@ from msprobe.check.facts.dataflow import WEIGHTED
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import ModuleCall, StepFacts
-from msprobe.check.findings import Certainty, Finding
-from msprobe.check.needs import CALLS, MODULES, STEPS
+from msprobe.check.findings import Finding
+from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule, of_module_call
+from msprobe.check.rules.frozen_parts import BATCH_NORM, DROPOUT, frozen_parts, trains
 from msprobe.check.rules.losses import LOSSES
 
-_DROPOUT = re.compile(r"drop(out|path)|stochasticdepth", re.IGNORECASE)
-_BATCH_NORM = re.compile(r"BatchNorm|SyncBN", re.IGNORECASE)
 _DROPOUT_FUNCTIONS = frozenset({
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
     *("native_dropout", "feature_dropout"),
@@ -26,6 +23,7 @@ _DROPOUT_FUNCTIONS = frozenset({
 _ATTENTION = "scaled_dot_product_attention"
 _ATTENTION_DROPOUT = 4
 _ABOVE_BOUND = 1.25
+_OTHER_ORDER = 1e3
 _SCORES = LOSSES | {"argmax", "eq", "__eq__", "topk"}
 
 
@@ -67,6 +65,9 @@ def _dropped(call: Call) -> float | None:
         share, active = call.argument(1, "p"), call.argument(2, "training")
         share = 0.5 if share is None else share
         acts = active is not False
+    elif call.function == "bernoulli_" and call.parent:
+        kept = call.argument(1, "p")  # a mask that a module makes by hand; a tensor of chances is a sample
+        share, acts = (1.0 - kept if isinstance(kept, float) and 0.0 < kept < 1.0 else None), True
     elif call.function == _ATTENTION:
         share, acts = call.argument(_ATTENTION_DROPOUT, "dropout_p"), True
     else:
@@ -75,11 +76,7 @@ def _dropped(call: Call) -> float | None:
 
 
 def _concerns(call: ModuleCall) -> bool:
-    return bool(_DROPOUT.search(call.kind) or _BATCH_NORM.search(call.kind))
-
-
-def _trains(facts: StepFacts) -> bool:
-    return facts.has_backward and (bool(facts.updates) or any(facts.gradients))
+    return bool(DROPOUT.search(call.kind) or BATCH_NORM.search(call.kind))
 
 
 def wrong_mode(run: RunFacts) -> Iterator[Finding]:
@@ -123,9 +120,11 @@ def _left_in_evaluation(rank: int, steps: list[StepFacts]) -> Iterator[Finding]:
 
 def _acting(steps: list[StepFacts]) -> Iterator[tuple[StepFacts, ModuleCall]]:
     """Yield the calls of modules that act in training alone, in steps that train, but for what is frozen."""
-    for facts in filter(_trains, steps):
+    for facts in filter(trains, steps):
+        frozen = frozen_parts(facts)
         for call in facts.modules:
-            if _concerns(call) and call.autograd in {None, "grad"} and not call.recompute and not call.frozen:
+            left_alone = call.frozen or call.path.partition(".")[0] in frozen
+            if _concerns(call) and call.autograd in {None, "grad"} and not call.recompute and not left_alone:
                 yield facts, call
 
 
@@ -146,7 +145,7 @@ def _evaluates_in_training(rank: int, steps: list[StepFacts]) -> Iterator[Findin
     ]
     for facts, call in ((one, call) for one in idle for call in one.modules):
         if _concerns(call) and call.training and call.path in with_gradients:
-            effect = "its running statistics change" if _BATCH_NORM.search(call.kind) else "elements are dropped"
+            effect = "its running statistics change" if BATCH_NORM.search(call.kind) else "elements are dropped"
             reason = (
                 f"{call.kind} {call.path} is in training mode in a pass without gradients, in a step that trains "
                 f"nothing: {effect} while the model is evaluated (model.eval() is missing)"
@@ -179,7 +178,7 @@ def validates_in_training(view: StepView) -> Iterator[Finding]:
         return
     if any(not call.is_module and not call.module and call.function in _SCORES for call in after):
         call = acting[0]
-        effect = "its running statistics change" if _BATCH_NORM.search(call.kind) else "elements are dropped"
+        effect = "its running statistics change" if BATCH_NORM.search(call.kind) else "elements are dropped"
         reason = (
             f"{call.kind} {call.path} is in training mode in a pass without gradients after the last step of the "
             f"optimizer, of which a score or a loss is made: {effect} while the model is evaluated (model.eval() is "
@@ -188,51 +187,24 @@ def validates_in_training(view: StepView) -> Iterator[Finding]:
         yield of_module_call("training_mode_in_evaluation", reason, "likely", facts, call)
 
 
-def frozen_statistics(run: RunFacts) -> Iterator[Finding]:
-    """Yield batch norms without a parameter that needs a gradient, which go on in training mode."""
-    for _, steps in run.by_rank():
-        modes: dict[str, list[tuple[StepFacts, ModuleCall]]] = {}
-        trainable = any(state.requires_grad for facts in steps for state in facts.parameters.values())
-        some_train = False
-        for facts, call in ((one, call) for one in filter(_trains, steps) for call in one.modules):
-            if _BATCH_NORM.search(call.kind) and call.frozen:
-                modes.setdefault(call.path, []).append((facts, call))
-            elif _BATCH_NORM.search(call.kind):
-                some_train = True
-        wrong = [path for path, found in modes.items() if any(call.training for _, call in found)]
-        if not wrong or not trainable:
-            continue
-        facts, call = next(pair for pair in modes[wrong[0]] if pair[1].training)
-        changed = any(one.training is False for _, one in modes[wrong[0]])
-        others = f" (also {', '.join(wrong[1:4])})" if len(wrong) > 1 else ""
-        reason = (
-            f"{call.kind} {wrong[0]}{others} is frozen, no parameter of it needs a gradient, and it is in training "
-            "mode: it normalises by each batch and goes on changing its running statistics (train() undoes the eval() "
-            "of a frozen stage)"
-        )
-        # Where all of them are frozen and none was ever set to evaluation, their statistics may be adapted on purpose.
-        certainty: Certainty = "certain" if changed else "likely" if some_train else "possible"
-        yield of_module_call("frozen_norm_in_training", reason, certainty, facts, call)
-
-
-def frozen_again(run: RunFacts) -> Iterator[Finding]:
-    """Yield parameters that begin or cease to need a gradient between steps."""
-    for rank, steps in run.by_rank():
-        for before, after in pairwise(steps):
-            changed = [
-                name
-                for name, state in after.parameters.items()
-                if name in before.parameters and before.parameters[name].requires_grad != state.requires_grad
-            ]
-            if changed:
-                now = "needs" if after.parameters[changed[0]].requires_grad else "no longer needs"
+def other_size(run: RunFacts) -> Iterator[Finding]:
+    """Yield modules that make of the same input a result of another order in evaluation than in training."""
+    for facts in run.every():
+        made: dict[tuple[str, str], ModuleCall] = {}
+        for call in facts.modules:
+            if call.given is None or call.returned is None or call.training is None or not call.given.norm > 0.0:
+                continue
+            other = made.setdefault((call.path, call.given.key), call)
+            assert other.returned is not None
+            sizes = sorted((one.root_mean_square for one in (call.returned, other.returned)), reverse=True)
+            if other.training != call.training and sizes[1] > 0.0 and sizes[0] > _OTHER_ORDER * sizes[1]:
+                evaluated = other if call.training else call
                 reason = (
-                    f"{changed[0]} {now} a gradient from step {after.step} on ({len(changed)} parameters change so): "
-                    "this is right where layers are frozen or thawed by a plan, and wrong where train() or a wrapper "
-                    "undoes it"
+                    f"{call.kind} {call.path} makes of the same input a result {sizes[0] / sizes[1]:.3g} times as "
+                    "large in one mode as in the other: the statistics or vectors that it uses in evaluation are not "
+                    "ready (eval() came before a pass in training mode)"
                 )
-                yield Finding("frozen_state_changes", reason, "possible", after.step, rank,
-                              changed[0].rpartition(".")[0] or None, changed[0])  # fmt: skip
+                yield of_module_call("modes_disagree", reason, "likely", facts, evaluated)
                 return
 
 
@@ -303,22 +275,13 @@ RULES = (
         of_run=evaluated_in_training,
     ),
     Rule(
-        "frozen_norm_in_training",
+        "modes_disagree",
         "modes",
-        "A batch norm that is frozen keeps its statistics.",
+        "A module makes results of one order of the same input in both modes.",
         (MODULES,),
-        "certain",
-        "Put frozen stages into evaluation mode in the train() of the model.",
-        of_run=frozen_statistics,
-    ),
-    Rule(
-        "frozen_state_changes",
-        "modes",
-        "What is frozen stays frozen.",
-        (MODULES, STEPS),
-        "possible",
-        "See what sets requires_grad between the steps.",
-        of_run=frozen_again,
+        "likely",
+        "Run passes in training mode before eval(), until its statistics are those of the data.",
+        of_run=other_size,
     ),
     Rule(
         "spectral_norm_not_ready",

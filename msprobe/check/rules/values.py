@@ -1,4 +1,4 @@
-"""Values: NaN and infinity with their source, layers that are dead or saturated, copies that are none, depth."""
+"""Values: NaN and infinity with their source, layers that are dead or saturated, depth."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts, trained_calls
-from msprobe.check.facts.step_facts import HALF_PRECISION, ModuleCall, StepFacts, Tensor, differ
+from msprobe.check.facts.step_facts import HALF_PRECISION, ModuleCall, StepFacts, Tensor
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS
 from msprobe.core.errors import ReadError
-from msprobe.core.store.record_walk import is_tensor
 
 if TYPE_CHECKING:
     from msprobe.analyze.nonfinite_source import Source
@@ -31,7 +29,6 @@ _RECTIFIERS = re.compile(r"^(relu6?_?|threshold_?|clamp_min|hardswish|silu|gelu|
 _TANH = re.compile(r"^(tanh_?|hardtanh_?|softsign|Tanh|Hardtanh|Softsign)$")
 _SIGMOID = re.compile(r"^(sigmoid_?|hardsigmoid|Sigmoid|Hardsigmoid)$")
 _ACTIVATIONS = re.compile("|".join(one.pattern for one in (_RECTIFIERS, _TANH, _SIGMOID)))
-_COPIES = frozenset({"to", "cuda", "cpu", "npu", "clone", "contiguous", "detach"})
 _MAY_OVERFLOW = frozenset({
     *("square", "pow", "__pow__", "mul", "__mul__", "matmul", "__matmul__", "norm", "sum", "cumsum"),
 })
@@ -157,30 +154,6 @@ def distributions(view: StepView) -> Iterator[Finding]:
             return
 
 
-def changed_copies(view: StepView) -> Iterator[Finding]:
-    """Yield copies and moves between devices whose result differs from what they got."""
-    for call in view.calls:
-        if call.phase != "forward" or call.is_module or call.parent in OF_PARAMETERS:
-            continue
-        if call.function == "copy_":
-            source = call.argument(1, "src")
-            given = tensor_of(source) if is_tensor(source) else None
-        elif call.function in _COPIES and call.given:
-            given = tensor_of(call.given[0].raw)
-        else:
-            continue
-        result = call.result
-        if given is None or result is None or given.shape != result.shape or given.dtype != result.dtype:
-            continue
-        if given.is_measured and result.is_measured and differ(given, result):
-            reason = (
-                f"{call.function} returns other values than it gets (norm {result.norm:.6g} instead of "
-                f"{given.norm:.6g}): the copy is incomplete, or read before it has arrived"
-            )
-            yield view.finding("copy_changes_values", call, reason, certainty="certain")
-            return
-
-
 def exploding(run: RunFacts) -> Iterator[Finding]:
     """Yield stacks of equal layers over whose depth the size of the activations explodes."""
     for facts in run.every():
@@ -242,15 +215,6 @@ RULES = (
         "certain",
         "Look at the axis and at what is done to its result.",
         of_step=distributions,
-    ),
-    Rule(
-        "copy_changes_values",
-        "values",
-        "A copy has the values of what it was made from.",
-        (CALLS,),
-        "certain",
-        "Wait for asynchronous copies; test the links between the devices.",
-        of_step=changed_copies,
     ),
     Rule(
         "norms_explode",

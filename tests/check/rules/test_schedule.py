@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msprobe.check.facts.step_facts import StepFacts, TrainingCall, Update
-from msprobe.check.rules.schedule import clipping, fewer_steps, rate_and_scheduler, scheduler_first
+from msprobe.check.rules.schedule import clipping, ended_schedule, fewer_steps, rate_and_scheduler, scheduler_first
 from tests.check.made_facts import facts, run_of, tensor
 
 
@@ -33,6 +33,30 @@ def test_a_rate_of_0_in_all_steps_is_found_and_a_warm_up_from_0_is_right() -> No
     assert "0 all along" in found.reason and not found.is_hint
     warm_up = (scheduled(number, number / 10, number / 10, (number + 1) / 10) for number in range(3))
     assert list(rate_and_scheduler(run_of(*warm_up))) == []
+
+
+@pytest.mark.parametrize(
+    ("rates", "certainty"),
+    [
+        ((0.2, 0.1, 0.0, 0.0), "likely"),
+        ((0.2, 0.1, 0.0), "possible"),
+        ((0.0, 0.1, 0.2), None),  # a warm-up
+        ((0.1, 0.0, 0.1), None),  # a restart
+        ((0.0, 0.0, 0.0), None),  # told otherwise
+    ],
+)
+def test_a_schedule_that_ends_before_the_training(rates: tuple[float, ...], certainty: str | None) -> None:
+    run = run_of(*(scheduled(number, rate, rate, rate) for number, rate in enumerate(rates)))
+    assert [one.certainty for one in ended_schedule(run)] == ([] if certainty is None else [certainty])
+    alone = run_of(*(facts(number, updates=one.updates) for number, one in enumerate(run.of.values())))
+    assert list(ended_schedule(alone)) == []  # rates that are set by hand
+
+
+def test_a_scheduler_that_steps_for_each_micro_batch() -> None:
+    early = scheduled(0, 0.1, 0.1, 0.05, steps=1, optimizer_called=None)
+    optimizer, scheduler = early.training
+    (found,) = scheduler_first(run_of(facts(training=[scheduler, scheduler, optimizer], updates=early.updates)))
+    assert "2 times for 1 steps of the optimizer" in found.reason
 
 
 def test_the_first_step_of_a_scheduler() -> None:
