@@ -8,10 +8,10 @@ its projection, which depends on the places of both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.mask_sums import CAUSAL_MASK, EARLIER, NEXT, SWAPPED, mask_sums
 from msprobe.check.facts.patterns import pattern_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.step_facts import Tensor
@@ -20,10 +20,12 @@ from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import CALLS
 from msprobe.check.rule import Rule
 
+_CAUSAL_MASK, _NEXT, _EARLIER, _SWAPPED = "causal", "next", "earlier", "swapped"
+"""What a mask hides: all later places; all but the next one of them; the earlier ones; all that it should not."""
 _SAID = {
-    NEXT: "leaves 1 more place open in each row than a causal mask does: each position sees the next one",
-    EARLIER: "hides the earlier places and leaves the later ones open: it is a causal mask that was transposed",
-    SWAPPED: "hides what a causal mask leaves open, and leaves open what it hides: true and false are swapped",
+    _NEXT: "leaves 1 more place open in each row than a causal mask does: each position sees the next one",
+    _EARLIER: "hides the earlier places and leaves the later ones open: it is a causal mask that was transposed",
+    _SWAPPED: "hides what a causal mask leaves open, and leaves open what it hides: true and false are swapped",
 }
 _FUSED = "scaled_dot_product_attention"
 _MASK, _CAUSAL = 3, 5
@@ -59,11 +61,11 @@ def sees_future(view: StepView) -> Iterator[Finding]:
             wrong.append((call, effect))
         elif call.function in _FILLING | {_FUSED}:
             given = call.tensor(1, "mask") if call.function in _FILLING else call.tensor(_MASK, "attn_mask")
-            usual = usual or (given is not None and _effect(call, given) == CAUSAL_MASK)
+            usual = usual or (given is not None and _effect(call, given) == _CAUSAL_MASK)
     if wrong:
         call, effect = wrong[0]
         # a model that reads backwards hides the earlier places everywhere
-        certainty: Certainty = "possible" if effect == EARLIER and not usual else "likely"
+        certainty: Certainty = "possible" if effect == _EARLIER and not usual else "likely"
         reason = f"the mask of {call.function} {_SAID[effect]}"
         yield view.finding("attention_sees_future", call, reason, certainty=certainty)
         return
@@ -122,7 +124,7 @@ def _attention(call: Call) -> _Attention | None:
             return None
         mask, flag = call.tensor(_MASK, "attn_mask"), call.argument(_CAUSAL, "is_causal")
         return _Attention(
-            call, flag is True or (mask is not None and _effect(call, mask) == CAUSAL_MASK), mask is not None
+            call, flag is True or (mask is not None and _effect(call, mask) == _CAUSAL_MASK), mask is not None
         )
     if "softmax" not in call.function or "log" in call.function:
         return None
@@ -147,11 +149,11 @@ def _wrong_effect(call: Call) -> str | None:
     else:
         return None
     effects = (_effect(call, mask) for mask in masks if mask is not None)
-    return next((effect for effect in effects if effect is not None and effect != CAUSAL_MASK), None)
+    return next((effect for effect in effects if effect is not None and effect != _CAUSAL_MASK), None)
 
 
 def _effect(call: Call, mask: Tensor) -> str | None:
-    """Return what a square mask does in each row, a name of ``facts.mask_sums``; None where it is another one.
+    """Return what a square mask does in each row, ``_CAUSAL_MASK`` or another of these names; None where it is another one.
 
     A mask is known by its order-sensitive statistic, which is that of the one or the other and of nothing else. In a
     mask of two values, 1 means a hidden place for functions that fill, and an open one for attention; elsewhere it
@@ -159,7 +161,7 @@ def _effect(call: Call, mask: Tensor) -> str | None:
     """
     if len(mask.shape) < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 3 or mask.size > _LARGEST_MASK:
         return None
-    hidden, opened = mask_sums(mask.shape)
+    hidden, opened = _mask_sums(mask.shape)
     if mask.is_float and mask.smallest <= _HIDDEN:
         return _known(hidden, mask.order, mask.smallest)
     if not (mask.largest == 1.0 and mask.smallest == 0.0):
@@ -169,11 +171,31 @@ def _effect(call: Call, mask: Tensor) -> str | None:
     if call.function == _FUSED:
         return None if mask.is_float else _known(opened, mask.order)
     either = _known(hidden, mask.order), _known(opened, mask.order)
-    return next((effect for effect in either if effect in {CAUSAL_MASK, NEXT}), None)
+    return next((effect for effect in either if effect in {_CAUSAL_MASK, _NEXT}), None)
 
 
 def _known(sums: Mapping[str, float], order: float, scale: float = 1.0) -> str | None:
     return next((name for name, one in sums.items() if abs(order - scale * one) <= _NEAR * abs(scale)), None)
+
+
+@lru_cache(maxsize=64)
+def _mask_sums(shape: tuple[int, ...]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the order-sensitive statistics of masks of a shape by what they hide: of those in which 1 is a hidden
+    place, and of those in which it is an open one."""
+    import numpy as np  # not free, and few runs have masks
+
+    from msprobe.core.tensors.projection import projection
+
+    length = shape[-1]
+    hidden = {
+        _CAUSAL_MASK: 1.0 - np.tri(length),
+        _NEXT: 1.0 - np.tri(length, k=1),
+        _EARLIER: np.tri(length, k=-1),
+        _SWAPPED: np.tri(length),
+    }
+    places = {name: np.broadcast_to(one, shape) for name, one in hidden.items()}
+    sums = {name: projection(one) or 0.0 for name, one in places.items()}
+    return sums, {name: projection(1.0 - one) or 0.0 for name, one in places.items()}
 
 
 RULES = (
