@@ -153,7 +153,7 @@ def _wrong_effect(call: Call) -> str | None:
 
 
 def _effect(call: Call, mask: Tensor) -> str | None:
-    """Return what a square mask does in each row, ``_CAUSAL_MASK`` or another of these names; None where it is another one.
+    """Return what a square mask does in each row, a key of ``_SAID`` or ``_CAUSAL_MASK``; None where it is another one.
 
     A mask is known by its order-sensitive statistic, which is that of the one or the other and of nothing else. In a
     mask of two values, 1 means a hidden place for functions that fill, and an open one for attention; elsewhere it
