@@ -112,7 +112,8 @@ def dead_layers(view: StepView) -> Iterator[Finding]:
 
 
 def _dead(call: Call, result: Tensor) -> str | None:
-    if _RECTIFIERS.match(call.function) and result.is_constant and result.largest == 0.0:
+    cut = call.function.startswith("hardtanh") and call.argument(1, "min_val") == 0.0  # ReLU6 and its like
+    if (cut or _RECTIFIERS.match(call.function)) and result.is_constant and result.largest == 0.0:
         return (
             f"{call.function} returns 0 for all {result.size} elements: no gradient passes it, so all units of the "
             "layer are dead"
