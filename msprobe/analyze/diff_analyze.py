@@ -23,7 +23,7 @@ from msprobe.analyze.accepted_differences import accept_differences
 from msprobe.analyze.ended_run import stopped_first_notes
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_document
-from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
+from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding
 from msprobe.compare.agreement import AS_FAR, WHY, is_order_blind
 from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_notes, unused_mapping_entries
 from msprobe.compare.alignment.options import MappingOptions
@@ -46,6 +46,7 @@ from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDive
 from msprobe.core.errors import MsprobeException
 from msprobe.core.host import paused_gc
 from msprobe.core.log import logger
+from msprobe.core.store.process_folders import rank_numbers
 from msprobe.core.store.reader import Dump, Place
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from msprobe.analyze.communication import Exchange, exchanges
 from msprobe.analyze.nonfinite_source import Source, find_source, has_statistics
-from msprobe.analyze.rank_order import Event, Standing, order_events, rank_numbers
+from msprobe.analyze.rank_order import Event, Standing, order_events
 from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import parents_of
@@ -27,6 +27,7 @@ from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.compare.records.source_lines import excerpt
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.host import paused_gc
+from msprobe.core.store.process_folders import rank_numbers
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
 

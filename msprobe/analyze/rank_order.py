@@ -14,7 +14,7 @@ fit together, because a rank or a call is missing. So the replay always ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -250,24 +250,6 @@ def earliest(findings: Sequence[RankFinding]) -> list[Standing]:
     received = {finding.rank for finding in findings if finding.received}
     standings = order_events({finding.rank: finding.program for finding in findings}, events)
     return sorted(standings, key=lambda standing: standing.rank in received)
-
-
-def rank_numbers(processes: Iterable[tuple[str, int | None]]) -> list[int]:
-    """Return a number for each process: its own for a rank, the next free one for any other.
-
-    Args:
-        processes: kind (``rank`` or ``proc``) and number of each process.
-    """
-    processes = list(processes)
-    last = max((number for kind, number in processes if kind == "rank" and number is not None), default=-1)
-    numbers = []
-    for kind, number in processes:
-        if kind == "rank" and number is not None:
-            numbers.append(number)
-        else:
-            last += 1
-            numbers.append(last)
-    return numbers
 
 
 def _communication_entries(comparison: Comparison) -> Iterator[tuple[int, str, Any]]:

@@ -34,6 +34,7 @@ from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.records.call_source import call_source
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.host import paused_gc
+from msprobe.core.store.process_folders import rank_numbers
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 
 WORK = "msprobe.check.job:read_text"
@@ -131,8 +132,6 @@ def places_of(paths: Iterable[PathLike], run: str | None = None) -> list[tuple[P
         ReadError: a path holds no dump.
         NotComparableError: the paths are several runs.
     """
-    from msprobe.analyze.rank_order import rank_numbers  # not free, and not wanted by the processes that read
-
     found: list[tuple[Place, int]] = []
     for path in paths:
         root = opened(path)

@@ -113,9 +113,8 @@ def read_call(place: int, text: str, body: Mapping[str, Any], construct: Mapping
     parameters: list[Leaf] = []
     finite = True
     for leaf in leaves(text, body):
-        raw = leaf.raw
-        if is_tensor(raw):
-            slot = leaf.slot
+        _, slot, raw = leaf
+        if type(raw) is dict and "dtype" in raw and "shape" in raw:  # ``is_tensor``, called for every value of a run
             (given if slot == INPUT else returned if slot == OUTPUT else parameters).append(leaf)
             finite = finite and is_finite(raw)
     if parameters:

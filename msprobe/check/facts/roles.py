@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,7 +96,7 @@ class Roles:
         own = {rank: parameters[name].moments for rank, parameters in self.parameters.items() if name in parameters}
         own = {rank: moments for rank, moments in own.items() if moments}
         shared = set.intersection(*map(set, own.values())) if own else set()
-        groups: dict[tuple[Moment, str], list[int]] = defaultdict(list)
+        groups: dict[tuple[Moment, Hashable], list[int]] = defaultdict(list)
         for rank, moments in own.items():
             begin = min(shared or moments)
             groups[begin, moments[begin].key].append(rank)

@@ -7,7 +7,7 @@ A step is read once (``read_step``), where its dump lies; the facts travel as te
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,9 +29,12 @@ class Tensor(NamedTuple):
     order: float
 
     @property
-    def key(self) -> str:
-        """Return a text that two tensors share only if their statistics, that of the order of elements too, do."""
-        return repr(tuple(self))
+    def key(self) -> Hashable:
+        """Return what two tensors share only if their statistics, that of the order of elements too, do.
+
+        That is the tensor itself; with NaN, which is not equal to itself, it is a text.
+        """
+        return repr(tuple(self)) if any(value != value for value in self[2:]) else self
 
     @property
     def size(self) -> int:

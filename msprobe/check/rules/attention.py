@@ -7,7 +7,7 @@ its projection, which depends on the places of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -83,7 +83,7 @@ def sees_future(view: StepView) -> Iterator[Finding]:
 
 def over_other_axis(view: StepView) -> Iterator[Finding]:
     """Yield weights of attention that were normalised along another axis than that over which values are added."""
-    weights: dict[str, Call] = {}
+    weights: dict[Hashable, Call] = {}
     for call in view.calls:
         if call.phase != "forward" or call.is_module:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from math import isfinite, log
 
@@ -89,6 +89,8 @@ def _jumps(history: ParameterHistory) -> Iterator[tuple[int, int, float, float]]
     for (before, own), (after, then) in pairwise(history.states):
         if after.step != before.step + 1 or own.left is None or then.used is None or own.used is None:
             continue
+        if own.left == then.used:
+            continue
         moved, jumped = _distance(own.used, own.left), _distance(own.left, then.used)
         far = jumped > _REPLACED and jumped > _TIMES_MOVED * moved
         if (far or jumped > _PARTLY > _PARTLY_MOVED * moved > 0.0) and own.requires_grad and before.updates:
@@ -145,7 +147,7 @@ def _workers(facts: StepFacts) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def _batch(facts: StepFacts) -> dict[str, str]:
+def _batch(facts: StepFacts) -> dict[str, Hashable]:
     """Return the inputs of a step with enough numbers not to be equal by chance, by the call that gets each."""
     return {
         one.consumer: one.value.key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 
 from msprobe.check.facts.roles import POINT_TO_POINT
@@ -126,10 +126,10 @@ def other_gradients(run: RunFacts) -> Iterator[Finding]:
                 return
 
 
-def _names_of_gradients(facts: StepFacts) -> dict[str, str]:
+def _names_of_gradients(facts: StepFacts) -> dict[Hashable, str]:
     """Return the parameter whose gradient a value is, where only one has it."""
-    found: dict[str, str] = {}
-    twice: set[str] = set()
+    found: dict[Hashable, str] = {}
+    twice: set[Hashable] = set()
     for name, gradients in facts.gradients.items():
         if not gradients or gradients[0].is_constant:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import sqrt
 
 from msprobe.check.facts.calls import Call
@@ -190,9 +190,11 @@ def validates_in_training(view: StepView) -> Iterator[Finding]:
 def other_size(run: RunFacts) -> Iterator[Finding]:
     """Yield modules that make of the same input a result of another order in evaluation than in training."""
     for facts in run.every():
-        made: dict[tuple[str, str], ModuleCall] = {}
-        for call in facts.modules:
-            if call.given is None or call.returned is None or call.training is None or not call.given.norm > 0.0:
+        made: dict[tuple[str, Hashable], ModuleCall] = {}
+        modes = {(call.path, call.training) for call in facts.modules}
+        both = {path for path, training in modes if training and (path, False) in modes}
+        for call in facts.modules if both else ():
+            if call.given is None or call.returned is None or call.path not in both or not call.given.norm > 0.0:
                 continue
             other = made.setdefault((call.path, call.given.key), call)
             assert other.returned is not None

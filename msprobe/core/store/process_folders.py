@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -112,3 +113,21 @@ def remove_documents(folder: Path) -> None:
     remove_symlink(folder / TENSORS)
     if (folder / TENSORS).is_dir():
         shutil.rmtree(folder / TENSORS)
+
+
+def rank_numbers(processes: Iterable[tuple[str, int | None]]) -> list[int]:
+    """Return a number for each process: its own for a rank, the next free one for any other.
+
+    Args:
+        processes: kind (``rank`` or ``proc``) and number of each process.
+    """
+    processes = list(processes)
+    last = max((number for kind, number in processes if kind == "rank" and number is not None), default=-1)
+    numbers = []
+    for kind, number in processes:
+        if kind == "rank" and number is not None:
+            numbers.append(number)
+        else:
+            last += 1
+            numbers.append(last)
+    return numbers

@@ -149,7 +149,7 @@ def _walk(result: list[Leaf], prefix: str, slot: str, node: Any, depth: int, *, 
     else:
         children = node.items()
     for key, child in children:
-        if type(child) is dict and type(child.get("type")) is str:
+        if child is None or (type(child) is dict and type(child.get("type")) is str):
             result.append(_leaf((f"{prefix}{key}", slot, child)))
         else:
             _walk(result, f"{prefix}{key}.", slot, child, depth + 1, operations=operations)

@@ -1,7 +1,9 @@
-"""Several worker processes on this machine, each a new Python that gets its tasks over a pipe.
+"""Several worker processes on this machine, each a Python of its own that gets its tasks over a pipe.
 
-``ProcessExecutor`` starts them and hands out the tasks; ``serve`` is the loop of a worker. Neither ``fork`` (unsafe
-beside the threads of a framework) nor ``spawn`` (runs the script of the caller again) is used. A worker is
+``ProcessExecutor`` starts them and hands out the tasks; ``serve`` is the loop of a worker. A process without other
+threads, as a command is, makes copies of itself (``forked``), which have nothing to load. Any other one starts new
+ones, not by ``multiprocessing``, whose ``fork`` is unsafe beside the threads of a framework and whose ``spawn`` runs
+the script of the caller again. Such a worker is
 
     python -m msprobe.jobs.executors.processes module:function
 
@@ -25,10 +27,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException
+from msprobe.jobs.executors.forked import ForkedWorker, can_fork, fork_worker
 from msprobe.jobs.executors.protocol import Work, load_work
 
 _ROOT = Path(__file__).parents[3]
 _PLAIN = "="
+Worker = subprocess.Popen[str] | ForkedWorker
 _Answers = queue.SimpleQueue[tuple[int, str | MsprobeException]]
 
 
@@ -46,15 +50,25 @@ class ProcessExecutor:
             waiting.put(number)
         answers: _Answers = queue.SimpleQueue()
         with ExitStack() as stack:
+            workers: list[Worker] = []
             for _ in range(min(self._workers, len(tasks))):
-                process = start_worker(work)
-                stack.callback(kill_worker, process)
-                threading.Thread(target=_hand_out_tasks, args=(process, waiting, tasks, answers), daemon=True).start()
+                workers.append(_new_worker(work, workers))
+                stack.callback(kill_worker, workers[-1])
+            for worker in workers:  # after all of them: a process with threads is not copied
+                threading.Thread(target=_hand_out_tasks, args=(worker, waiting, tasks, answers), daemon=True).start()
             for _ in tasks:
                 number, answer = answers.get()
                 if isinstance(answer, MsprobeException):
                     raise answer
                 yield number, answer
+
+
+def _new_worker(work: str, others: Sequence[Worker]) -> Worker:
+    if not can_fork():
+        return start_worker(work)
+    loaded = load_work(work)
+    copies = [other for other in others if isinstance(other, ForkedWorker)]
+    return fork_worker(lambda tasks, answers: serve(loaded, tasks, answers), copies)
 
 
 def start_worker(work: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
@@ -67,16 +81,14 @@ def start_worker(work: str, variables: Mapping[str, str] | None = None) -> subpr
     )
 
 
-def kill_worker(process: subprocess.Popen[str]) -> None:
+def kill_worker(process: Worker) -> None:
     """End a worker at once, and wait for its end."""
     process.kill()
     with process:  # closes the pipes and waits
         pass
 
 
-def _hand_out_tasks(
-    process: subprocess.Popen[str], waiting: queue.SimpleQueue[int], tasks: Sequence[str], answers: _Answers
-) -> None:
+def _hand_out_tasks(process: Worker, waiting: queue.SimpleQueue[int], tasks: Sequence[str], answers: _Answers) -> None:
     """Send tasks to one worker until there are none, and put its answers into the queue; a lost worker is an error."""
     while True:
         try:
@@ -93,7 +105,7 @@ def _hand_out_tasks(
         answers.put((number, answer["answer"]))
 
 
-def run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
+def run_task(process: Worker, task: str) -> dict[str, Any] | None:
     """Send a task to a worker and return its answer; None when the worker ended."""
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -107,7 +119,7 @@ def run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None
     return {"answer": line[1:-1]} if line.startswith(_PLAIN) else json.loads(line)
 
 
-def _lost_worker_error(process: subprocess.Popen[str]) -> MsprobeException:
+def _lost_worker_error(process: Worker) -> MsprobeException:
     status = process.wait()
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
     text = f"a worker process ended with {how}; if memory ran out, use fewer workers: --executor processes:N"
