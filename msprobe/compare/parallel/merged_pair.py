@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cache
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
-from msprobe.compare.inputs.not_measured import without_unmeasured
 from msprobe.compare.parallel.layout import Replica
 from msprobe.compare.records.leaves import is_shape
 from msprobe.core.errors import NotComparableError
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.core.store.record_walk import SAMPLED, is_tensor
+from msprobe.core.store.record_walk import NOT_MEASURED, SAMPLED, is_tensor
 
 LoadDump = Callable[[Place], Dump]
 
@@ -34,11 +33,10 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     """
     load = cache(load_dump)  # a dump without modules is asked for by the merge of values, and by that of names
     if not isinstance(left, Replica) and not isinstance(right, Replica):
-        target_dump, golden_dump, sampled = _with_common_sample(load(left), load(right))
+        target_dump, golden_dump, left_out = _recorded_by_both(load(left), load(right))
         if not _have_other_micro_batches(target_dump, golden_dump):
-            target_dump, golden_dump, unmeasured = without_unmeasured(target_dump, golden_dump)
             target_dump, golden_dump, cycles = without_cycles(target_dump, golden_dump)
-            return target_dump, golden_dump, sampled + unmeasured + cycles
+            return target_dump, golden_dump, left_out + cycles
     from msprobe.compare.parallel.logical_dumps import logical_pair  # loaded where ranks are merged
 
     pair = logical_pair(left, right, load)
@@ -56,13 +54,13 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
     return target_dump, golden_dump, notes + cycles
 
 
-def _with_common_sample(target: Dump, golden: Dump) -> tuple[Dump, Dump, list[str]]:
-    """Return both dumps with the calls that both were asked to record, and notes."""
-    if SAMPLED not in target.header and SAMPLED not in golden.header:
+def _recorded_by_both(target: Dump, golden: Dump) -> tuple[Dump, Dump, list[str]]:
+    """Return both dumps with the calls that both were asked to record and could, and notes."""
+    if not {SAMPLED, NOT_MEASURED} & (target.header.keys() | golden.header.keys()):
         return target, golden, []
-    from msprobe.compare.inputs.common_sample import with_common_sample  # brings the models of configurations
+    from msprobe.compare.inputs.recorded_by_both import recorded_by_both  # brings the models of configurations
 
-    return with_common_sample(target, golden)
+    return recorded_by_both(target, golden)
 
 
 def _have_other_micro_batches(target: Dump, golden: Dump) -> bool:

@@ -1,9 +1,9 @@
 """Several worker processes on this machine, each a Python of its own that gets its tasks over a pipe.
 
 ``ProcessExecutor`` starts them and hands out the tasks; ``serve`` is the loop of a worker. A process without other
-threads, as a command is, makes copies of itself (``forked``), which have nothing to load. Any other one starts new
-ones, not by ``multiprocessing``, whose ``fork`` is unsafe beside the threads of a framework and whose ``spawn`` runs
-the script of the caller again. Such a worker is
+threads, as a command is, makes copies of itself (``copied_worker``), which have nothing to load. Any other one starts
+new ones, not by ``multiprocessing``, whose ``fork`` is unsafe beside the threads of a framework and whose ``spawn``
+runs the script of the caller again. Such a worker is
 
     python -m msprobe.jobs.executors.processes module:function
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException
-from msprobe.jobs.executors.forked import ForkedWorker, can_fork, fork_worker
+from msprobe.jobs.executors.copied_worker import ForkedWorker, can_fork, fork_worker
 from msprobe.jobs.executors.protocol import Work, load_work
 
 _ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msprobe.compare.inputs.common_sample import with_common_sample
+from msprobe.compare.inputs.recorded_by_both import recorded_by_both
 from msprobe.core.selection import sample_test
 from msprobe.core.store.reader import Dump, Place
 
@@ -33,7 +33,7 @@ def dump(share: Any) -> Dump:
 
 def test_the_smaller_share_decides() -> None:
     for one, other in ((0.5, 0.2), (0.2, None), (None, 0.7)):
-        target, golden, notes = with_common_sample(dump(one), dump(other))
+        target, golden, notes = recorded_by_both(dump(one), dump(other))
         assert list(target.data) == list(golden.data)
         assert 0 < len(target.data) < len(NAMES)
         assert len(notes) == 1
@@ -42,4 +42,4 @@ def test_the_smaller_share_decides() -> None:
 def test_equal_shares_are_left_alone() -> None:
     for share in (0.3, None, "odd", {}):
         target, golden = dump(share), dump(share)
-        assert with_common_sample(target, golden) == (target, golden, [])
+        assert recorded_by_both(target, golden) == (target, golden, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msprobe.compare.inputs.not_measured import without_unmeasured
+from msprobe.compare.inputs.recorded_by_both import recorded_by_both
 from msprobe.core.store.reader import Dump, Place
 
 OWN, OTHER, INSIDE = "Cell.a.Own", "Cell.b.Dense", "Mint.exp.0.forward"
@@ -20,7 +20,7 @@ def dump(*names: str, listed: Any = None) -> Dump:
 
 
 def compared(listed: Any, *names: str) -> tuple[list[str], list[str]]:
-    target, golden, notes = without_unmeasured(dump(*names), dump(f"{OTHER}.forward.0", listed=listed))
+    target, golden, notes = recorded_by_both(dump(*names), dump(f"{OTHER}.forward.0", listed=listed))
     assert list(golden.data) == [f"{OTHER}.forward.0"]
     return list(target.data), notes
 

@@ -18,7 +18,7 @@ BEGIN = """
 import os, sys, threading, time
 from msprobe.core.errors import MsprobeException
 from msprobe.jobs.executors import processes
-from msprobe.jobs.executors.forked import can_fork
+from msprobe.jobs.executors.copied_worker import can_fork
 
 LOADED = os.getpid()
 
@@ -49,7 +49,10 @@ def ran(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_copies_answer_with_what_is_loaded(tmp_path: Path) -> None:
-    program = "sys.stdout.write('once ')\nfor number, text in sorted(run('work:answer', list('abc'))):\n    print(number, text)"
+    program = (
+        "sys.stdout.write('once ')\n"
+        "for number, text in sorted(run('work:answer', list('abc'))):\n    print(number, text)"
+    )
     done = ran(tmp_path, program)
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and done.stdout.count("once") == 1, done.stderr
