@@ -48,7 +48,7 @@ def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
     kinds: dict[int, str] = {}
     names: dict[tuple[int, int], tuple[str | None, ...]] = {}
     steps = _without_inner(_items(dump, OPTIMIZERS))
-    inside = [] if all(map(_frames, steps)) else _stacks_of_calls(dump)
+    inside = [] if not dump.stacks or all(map(_frames, steps)) else _stacks_of_calls(dump)
     for call, step in enumerate(steps):
         if not isinstance(step.get("optimizer"), int):
             continue

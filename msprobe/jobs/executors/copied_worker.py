@@ -109,7 +109,7 @@ def _work(serve: Serve, tasks: int, answers: int) -> NoReturn:
         for ending in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        gc.freeze()  # what is shared with the original stays shared
+        gc.disable()  # it would look at all that the original has, and unshare it; records have no cycles
         os.dup2(2, 1)  # what the work prints is no result
         with open(tasks, encoding="utf-8") as given, open(answers, "w", encoding="utf-8") as told:
             serve(given, told)
