@@ -37,20 +37,13 @@ def can_fork() -> bool:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pause cyclic garbage collection: loading records, or modules, creates many objects and next to no cycles.
-
-    What was made meanwhile counts as old afterwards. Otherwise the first collection, which comes at once, would look at
-    all of it.
-    """
+    """Pause cyclic garbage collection: loading records, or modules, creates many objects and next to no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():  # what a program has frozen stays frozen
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
 
 

@@ -14,6 +14,7 @@ MsprobeException. What the work itself prints goes to standard error.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -23,16 +24,18 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException
-from msprobe.jobs.executors.copied_worker import ForkedWorker, can_fork, fork_worker
+from msprobe.core.host import can_fork
+from msprobe.jobs.executors.copied_worker import CopiedWorker, copy_process
 from msprobe.jobs.executors.protocol import Work, load_work
 
 _ROOT = Path(__file__).parents[3]
 _PLAIN = "="
-Worker = subprocess.Popen[str] | ForkedWorker
+Worker = subprocess.Popen[str] | CopiedWorker
 _Answers = queue.SimpleQueue[tuple[int, str | MsprobeException]]
 
 
@@ -64,11 +67,12 @@ class ProcessExecutor:
 
 
 def _new_worker(work: str, others: Sequence[Worker]) -> Worker:
-    if not can_fork():
-        return start_worker(work)
-    loaded = load_work(work)
-    copies = [other for other in others if isinstance(other, ForkedWorker)]
-    return fork_worker(lambda tasks, answers: serve(loaded, tasks, answers), copies)
+    loaded = load_work(work) if can_fork() else None
+    if loaded is not None and can_fork():  # what was loaded may have started threads
+        copies = [other for other in others if isinstance(other, CopiedWorker)]
+        with contextlib.suppress(OSError):
+            return copy_process(partial(serve, loaded), copies)
+    return start_worker(work)
 
 
 def start_worker(work: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ BEGIN = """
 import os, sys, threading, time
 from msprobe.core.errors import MsprobeException
 from msprobe.jobs.executors import processes
-from msprobe.jobs.executors.copied_worker import can_fork
+from msprobe.core.host import can_fork
 
 LOADED = os.getpid()
 
