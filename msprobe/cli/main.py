@@ -254,7 +254,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         status = _invoke(words)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the program was started without it
+            sys.stdout.flush()
     except click.ClickException as error:
         return _fail(_usage(error, words), error.exit_code)
     except (click.Abort, KeyboardInterrupt):

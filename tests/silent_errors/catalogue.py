@@ -204,6 +204,11 @@ CORRECT: tuple[Correct, ...] = (
     *_each("parallel", "ddp no_sync fsdp tensor sequence zero", ranks=2),
     *_each("exchanges", "pipeline experts sync_norm vocabulary ring", ranks=2),
     *_each(
+        "borders",
+        "begins_as_its_shortcut terms_of_opposite_sign fake_quantised one_baseline_for_all head_of_zeros_accumulated "
+        "boxes_or_a_loss random_signs second_phase pruned_between_steps",
+    ),
+    *_each(
         "habits",
         "branches_at_zero one_cycle cyclic group_of_rate_zero thawed_layer_by_layer sharpness_aware stochastic_average "
         "lookahead averaged_for_evaluation transposed_decoder penalised_critic dropped_on_purpose "

@@ -145,7 +145,7 @@ def is_finite(raw: Mapping[str, Any]) -> bool:
     try:
         if raw["Max"] - raw["Min"] <= _LARGEST:
             return True
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, OverflowError):
         pass
     values = raw.get("Max"), raw.get("Min")
     return not any(type(value) is str or (type(value) is float and not isfinite(value)) for value in values)

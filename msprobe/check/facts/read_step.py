@@ -43,21 +43,21 @@ from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Finding
 from msprobe.compare.records.call_modes import is_in_evaluation
 from msprobe.compare.records.entries import CLIPPING, OF_PARAMETERS, path_of
+from msprobe.core.errors import ReadError, error_text
 from msprobe.core.host import paused_gc
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import PARAMETER_GRAD, SHARD, is_tensor, leaves
 
-IN_PLACE_PRODUCTS = ("addmm_", "addbmm_", "baddbmm_", "addmv_")
-"""Forms of them that it leaves alone."""
 CAST_DOWN = frozenset({
     *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     *("scaled_dot_product_attention", "chain_matmul", "multi_dot", "prelu", "lstm_cell", "gru_cell"),
-    *IN_PLACE_PRODUCTS,
 })
 """Functions that ``torch.autocast`` runs in the lower precision
 (https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)."""
+IN_PLACE_PRODUCTS = frozenset({"addmm_", "addbmm_", "baddbmm_", "addmv_"})
+"""Functions of the same kinds that it leaves alone, as they work in place."""
 _MAX_BATCH = 64
 
 
@@ -90,9 +90,13 @@ def read_step(place: Place, rank: int, rules: Sequence[StepRule] = (), observe: 
     """
     with paused_gc():
         dump = load_dump(place)
-        view = _Reader(dump, rank).view()
-        found = [finding for rule in rules for finding in rule(view)]
-        seen = observe(view) if observe is not None else []
+        try:
+            view = _Reader(dump, rank).view()
+            found = [finding for rule in rules for finding in rule(view)]
+            seen = observe(view) if observe is not None else []
+        except (TypeError, ValueError, OverflowError) as error:
+            text = f"{place.document}: a record has values of types that it cannot have ({error_text(error)})"
+            raise ReadError(text) from error
     return replace(view.facts, local=found, seen=seen)
 
 
@@ -204,7 +208,7 @@ class _Reader:
             self._read_module(call)
         elif is_communication(call.name):
             self._collectives.append(self._collective(call))
-        elif call.function in CAST_DOWN and call.parent not in OF_PARAMETERS:
+        elif (call.function in CAST_DOWN or call.function in IN_PLACE_PRODUCTS) and call.parent not in OF_PARAMETERS:
             self._read_function(call)
         if call.parent not in OF_PARAMETERS and not self._backward:
             self._read_batch(call)

@@ -80,7 +80,8 @@ def replaced(run: RunFacts) -> Iterator[Finding]:
                     f"{history.name} changes by {jumped:.2g} of its size between step {before} and step {after}, "
                     f"outside of any recorded step (these move it by {moved:.2g}): it is initialised or loaded again"
                 )
-                found.append((history, Finding("", reason, "likely", after, rank, parameter=history.name)))
+                certainty: Certainty = "likely" if jumped > _REPLACED else "possible"  # it may be pruned on purpose
+                found.append((history, Finding("", reason, certainty, after, rank, parameter=history.name)))
         yield from per_module("initialised_again", found)
 
 

@@ -8,7 +8,7 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import cut_off, differentiated, mark, mark_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts
-from msprobe.check.facts.step_facts import BatchTensor, Tensor
+from msprobe.check.facts.step_facts import HALF_PRECISION, BatchTensor, Tensor
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import BACKWARD, CALLS, TRAINING_RECORDS
@@ -172,8 +172,22 @@ def merged_batch(view: StepView) -> Iterator[Finding]:
     yield from _equal_predictions(view)
 
 
+def _is_made(view: StepView, loss: Call, value: float) -> bool:
+    """Return whether a function before a loss returns nothing but this number."""
+    return any(
+        leaf.raw.get("Max") == value == leaf.raw.get("Min")
+        for call in view.calls
+        if call.phase == "forward" and not call.is_module and call.place < loss.place
+        for leaf in call.returned
+    )
+
+
 def _equal_predictions(view: StepView) -> Iterator[Finding]:
-    """Yield a loss whose predictions are all one number while the targets are not. A last layer of zeros begins so."""
+    """Yield a loss whose predictions are all one number while the targets are not.
+
+    A last layer of zeros begins so, and in half precision few samples may be equal by chance. A number that is learned
+    for all samples is made by no function.
+    """
     for call in view.calls if view.facts.step >= _BEGUN else ():
         if call.phase != "forward" or call.is_module or call.function not in _ELEMENTWISE:
             continue
@@ -181,7 +195,9 @@ def _equal_predictions(view: StepView) -> Iterator[Finding]:
         if own is None or target is None or min(own.size, target.size) < _FEWEST_PREDICTIONS or not call.given:
             continue
         trained = call.given[0].raw.get("requires_grad") is True and own.is_measured and target.is_measured
-        if trained and own.is_constant and not target.is_constant:
+        if own.dtype in HALF_PRECISION or own.largest == 0.0:
+            continue
+        if trained and own.is_constant and not target.is_constant and _is_made(view, call, own.largest):
             reason = (
                 f"{call.function} gets {own.size} predictions that are all {own.largest:.6g}, and targets that differ: "
                 "the samples of a batch were merged into one on the way, or a layer before is dead"

@@ -36,9 +36,12 @@ def replicas_apart(run: RunFacts) -> Iterator[Finding]:
             if roles.meet_again(name, ranks):
                 certainty = "possible"
                 kept = "they are equal again later, as where weights are averaged now and then on purpose"
-            elif not _reduces(run, step, ranks) and any(_reduces(run, one, ranks) for one in run.steps if one > step):
+            elif not in_step and _reduces_later(run, step, ranks):
                 certainty = "possible"
-                kept = "no collective runs in this step, as where weights are averaged now and then on purpose"
+                kept = (
+                    "no collective runs in this step and some do later, as where weights are averaged now and then on "
+                    "purpose"
+                )
             reason = (
                 f"{name} begins equal on ranks {', '.join(map(str, ranks))} and differs from step {step} on (rank "
                 f"{rank}): replicas come apart; {kept}"
@@ -83,6 +86,12 @@ def _with_equal_gradients(roles: Roles, ranks: tuple[int, ...], step: int) -> st
         if own and own[0].size > 1 and all(_are_equal(own, gradient_of(facts, name)) for facts in others):
             return name
     return None
+
+
+def _reduces_later(run: RunFacts, step: int, ranks: tuple[int, ...]) -> bool:
+    """Return whether no collective of these ranks carries more than a number in a step, and one does later."""
+    later = any(_reduces(run, one, ranks) for one in run.steps if one > step)
+    return later and not _reduces(run, step, ranks)
 
 
 def _reduces(run: RunFacts, step: int, ranks: tuple[int, ...]) -> bool:

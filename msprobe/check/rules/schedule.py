@@ -22,6 +22,8 @@ _MOVING = frozenset({
     "CyclicLR",
 })
 """Schedulers whose rate moves at every step, but for single ones."""
+_PERIODIC = frozenset({"CyclicLR", "CosineAnnealingWarmRestarts", "CosineAnnealingLR"})
+"""Schedulers whose rate may come back from 0."""
 _FEWEST, _FAR_BELOW = 3, 100.0
 _OF_AN_EPOCH = 1e-6
 """Share of the epochs of a training that is rounding."""
@@ -79,20 +81,21 @@ def rate_and_scheduler(run: RunFacts) -> Iterator[Finding]:
 def ended_schedule(run: RunFacts) -> Iterator[Finding]:
     """Yield optimizers whose learning rates fall to 0 and stay there while they go on stepping."""
     for rank, steps in run.by_rank():
-        scheduled = any(call.kind == "scheduler_step" for facts in steps for call in facts.training)
+        moves = [call.facts for facts in steps for call in facts.training if call.kind == "scheduler_step"]
+        scheduled = {one.get("optimizer") for one in moves if one.get("class") not in _PERIODIC}
         by_optimizer: dict[int, list[tuple[StepFacts, Update]]] = {}
-        for facts in steps if scheduled else ():
-            for update in facts.updates:
+        for facts in steps:
+            for update in facts.updates if scheduled else ():
                 by_optimizer.setdefault(update.optimizer, []).append((facts, update))
         for made in by_optimizer.values():
             idle = len(list(takewhile(lambda pair: not any(pair[1].rates), reversed(made))))
-            if not 0 < idle < len(made):
+            if not 0 < idle < len(made) or not {made[-1][1].optimizer, None} & scheduled:
                 continue
             facts, update = made[-idle]
             reason = (
-                f"the learning rate of {update.kind} is {made[-idle - 1][1].rates[0]:g} and then 0 for the last {idle} "
-                f"of its {len(made)} steps: the schedule ends before the training (its steps are counted or divided "
-                "twice, or it steps more often than the optimizer)"
+                f"the learning rate of {update.kind} is {max(made[-idle - 1][1].rates):g} and then 0 for the last "
+                f"{idle} of its {len(made)} steps: the schedule ends before the training (its steps are counted or "
+                "divided twice, or it steps more often than the optimizer)"
             )
             certainty: Certainty = "likely" if idle > 1 else "possible"
             yield Finding("rate_does_not_follow", reason, certainty, facts.step, rank, stack=update.stack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from math import sqrt
 
+from msprobe.check.facts.acting_modules import BATCH_NORM, DROPOUT, frozen_parts, trains
 from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import WEIGHTED
 from msprobe.check.facts.read_step import StepView
@@ -13,7 +14,6 @@ from msprobe.check.facts.step_facts import ModuleCall, StepFacts
 from msprobe.check.findings import Finding
 from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule, of_module_call
-from msprobe.check.rules.frozen_parts import BATCH_NORM, DROPOUT, frozen_parts, trains
 from msprobe.check.rules.losses import LOSSES
 
 _DROPOUT_FUNCTIONS = frozenset({
@@ -45,7 +45,8 @@ def dropout_in_evaluation(view: StepView) -> Iterator[Finding]:
             f"{call.function} drops {share:g} of the elements while {call.module or 'the module around it'} is in "
             "evaluation mode: the function is not told the mode of the module (training=self.training, dropout_p)"
         )
-        yield view.finding("dropout_in_evaluation", call, reason, certainty="certain")
+        by_hand = call.function == "bernoulli_" and not DROPOUT.search(call.parent)  # it may be a sample
+        yield view.finding("dropout_in_evaluation", call, reason, certainty="possible" if by_hand else "certain")
 
 
 def _is_between_evaluated(view: StepView, call: Call) -> bool:
@@ -199,7 +200,8 @@ def other_size(run: RunFacts) -> Iterator[Finding]:
             other = made.setdefault((call.path, call.given.key), call)
             assert other.returned is not None
             sizes = sorted((one.root_mean_square for one in (call.returned, other.returned)), reverse=True)
-            if other.training != call.training and sizes[1] > 0.0 and sizes[0] > _OTHER_ORDER * sizes[1]:
+            alike = call.returned.shape == other.returned.shape and call.returned.dtype == other.returned.dtype
+            if alike and other.training != call.training and sizes[1] > 0.0 and sizes[0] > _OTHER_ORDER * sizes[1]:
                 evaluated = other if call.training else call
                 reason = (
                     f"{call.kind} {call.path} makes of the same input a result {sizes[0] / sizes[1]:.3g} times as "

@@ -127,7 +127,7 @@ def clips_in_one(given: Options) -> None:
             optimizer.step()
 
 
-class Masked(nn.Module):
+class FeatureDropout(nn.Module):
     """Hides the same features at all places of a sequence."""
 
     def __init__(self, fault: bool) -> None:
@@ -143,7 +143,7 @@ class Masked(nn.Module):
 
 def mask_by_hand(given: Options) -> None:
     """A dropout that is written by hand does not look at the mode."""
-    model = nn.Sequential(nn.Embedding(20, 12), Masked(given.fault), nn.Flatten(), nn.Linear(12 * 7, 5))
+    model = nn.Sequential(nn.Embedding(20, 12), FeatureDropout(given.fault), nn.Flatten(), nn.Linear(12 * 7, 5))
     optimizer, probe = torch.optim.Adamax(model.parameters(), lr=2e-3), debugger(given)
     for _ in range(STEPS):
         words, kinds = torch.randint(0, 20, (6, 7)), torch.randint(0, 5, (6,))
