@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
@@ -16,7 +16,6 @@ from msprobe.check.learned.relations import LearnedRelations, Relation, Support
 from msprobe.check.learned.table import BELOW, EQUALS, HOLDS, INCLUDES, ORDERED, WITHIN, Subject, Value
 from msprobe.check.learned.wording import statement
 
-RULES_OF_RELATIONS = (EQUALS, HOLDS, INCLUDES, ORDERED, WITHIN, BELOW)
 FEWEST = 3
 """Examples below which nothing is learned."""
 _DEVIATIONS = 6.0
@@ -45,22 +44,17 @@ class _Learned(NamedTuple):
     high: float | None = None
 
 
-def learn(
-    runs: Sequence[RunFacts], written_by: Mapping[str, str] | None = None, rules: Collection[str] = RULES_OF_RELATIONS
-) -> LearnedRelations:
+def learn(runs: Sequence[RunFacts], written_by: Mapping[str, str] | None = None) -> LearnedRelations:
     """Return the relations that held in all steps of all ranks of the runs, each of which has examples (``seen``).
 
     Args:
         runs: good runs.
         written_by: name and version of the program that learns.
-        rules: how values of a relation are held against each other; relations of other rules are not learned.
     """
     every: dict[Subject, _Examples] = {}
     later: dict[Subject, _Examples] = {}
     for run in runs:
         for facts, one in examples_of(run):
-            if one.rule not in rules:
-                continue
             subject = Subject(*one[:6])
             every.setdefault(subject, _Examples()).add(one)
             if facts.step > 0:

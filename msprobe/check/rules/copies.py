@@ -36,9 +36,7 @@ _FEWEST = 8
 
 def changed_copies(view: StepView) -> Iterator[Finding]:
     """Yield copies and moves between devices whose result differs from what they got."""
-    for call in view.calls:
-        if call.phase != "forward" or call.is_module or call.parent in OF_PARAMETERS:
-            continue
+    for call in _functions(view):
         if call.function == "copy_":
             source = call.argument(1, "src")
             given = tensor_of(source) if is_tensor(source) else None
