@@ -203,7 +203,7 @@ def read_run(
                 for place, rank in places
             ]
             steps = [facts_of_text(text) for _, text in execute(WORK, tasks)]
-        of_monitor = [one if examples == "none" else with_examples(one, examples == "all") for one in monitored]
+        of_monitor = [with_examples(one, examples == "all") for one in monitored]  # steps of a monitor alone count, too
     return RunFacts.from_steps([*of_monitor, *steps])
 
 
