@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from msprobe.monitor.sources import Source
 from msprobe.monitor.statistics import Measured, values_of
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The statistics of one tensor in one step.
 
     Attributes:

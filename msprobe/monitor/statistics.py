@@ -6,6 +6,7 @@ others are counted beside them. A statistic that a tensor does not have is None,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -104,4 +105,9 @@ def values_of(measured: Measured | None, names: tuple[str, ...]) -> tuple[Any, .
     """Return the values of these statistics; None throughout for a tensor that was not there."""
     if measured is None:
         return (None,) * len(names)
-    return tuple(_ALL[name].value(measured) for name in names)
+    return tuple([value(measured) for value in _values(names)])
+
+
+@functools.cache
+def _values(names: tuple[str, ...]) -> tuple[Callable[[Measured], Any], ...]:
+    return tuple(_ALL[name].value for name in names)

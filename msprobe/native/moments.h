@@ -7,19 +7,24 @@
 #include "decode.h"
 
 #define SUM_LANES 32
+#define AHEAD 4096 /* bytes; the processor itself does not fetch beyond the page that it reads */
 
 #define MOMENTS(NAME, FLOAT, ABS)                                                                                                          \
     CLONES static double squares_of_##NAME(const FLOAT *x, size_t n) {                                                                     \
-        double lane[SUM_LANES] = {0}, sum = 0;                                                                                             \
-        size_t i = 0;                                                                                                                      \
-        for (; i + SUM_LANES <= n; i += SUM_LANES) {                                                                                       \
-            for (size_t k = 0; k < SUM_LANES; k++) {                                                                                       \
-                double wide = x[i + k];                                                                                                    \
-                lane[k] += wide * wide;                                                                                                    \
+        double lane[2][SUM_LANES] = {{0}}, sum = 0; /* both halves at once: one alone does not fill the path to the memory */              \
+        size_t half = n / (2 * SUM_LANES) * SUM_LANES;                                                                                     \
+        for (size_t i = 0; i < half; i += SUM_LANES) {                                                                                     \
+            for (size_t part = 0; part < 2; part++) {                                                                                      \
+                const FLOAT *at = x + part * half + i;                                                                                     \
+                for (size_t line = 0; line < SUM_LANES * sizeof(FLOAT); line += 64) __builtin_prefetch((const char *)at + AHEAD + line);   \
+                for (size_t k = 0; k < SUM_LANES; k++) {                                                                                   \
+                    double wide = at[k];                                                                                                   \
+                    lane[part][k] += wide * wide;                                                                                          \
+                }                                                                                                                          \
             }                                                                                                                              \
         }                                                                                                                                  \
-        for (size_t k = 0; i + k < n; k++) lane[k] += (double)x[i + k] * (double)x[i + k];                                                 \
-        for (size_t k = 0; k < SUM_LANES; k++) sum += lane[k];                                                                             \
+        for (size_t i = 2 * half, k = 0; i < n; i++, k++) lane[k / SUM_LANES][k % SUM_LANES] += (double)x[i] * (double)x[i];               \
+        for (size_t k = 0; k < SUM_LANES; k++) sum += lane[0][k] + lane[1][k];                                                             \
         return sum;                                                                                                                        \
     }                                                                                                                                      \
     CLONES static uint64_t small_of_##NAME(const FLOAT *x, size_t n, FLOAT bound) {                                                        \

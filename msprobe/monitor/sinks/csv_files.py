@@ -53,10 +53,10 @@ class CsvFiles:
         return [row.stage, row.label, row.step, *micro, *values]
 
     def _cell(self, statistic: str, value: Any) -> Any:
-        if value is None:
-            return "nan"
         if isinstance(value, float):
             return round(value, self._digits) if math.isfinite(value) else value
+        if value is None:
+            return "nan"
         return list(value) if statistic in _SHOWN_BY_LIST else value
 
 

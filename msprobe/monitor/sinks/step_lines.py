@@ -18,6 +18,7 @@ class StepLines:
     def __init__(self) -> None:
         self._texts: dict[str, io.StringIO] = {}
         self._titles: dict[str, str] = {}
+        self._lines: dict[str, Any] = {}
 
     def add(self, table: str, title: Callable[[], Sequence[str]], cells: Sequence[Any]) -> None:
         """Add a line.
@@ -29,7 +30,8 @@ class StepLines:
         """
         if table not in self._texts:
             self._texts[table], self._titles[table] = io.StringIO(), ",".join(title())
-        csv.writer(self._texts[table], lineterminator="\n").writerow(cells)
+            self._lines[table] = csv.writer(self._texts[table], lineterminator="\n")
+        self._lines[table].writerow(cells)
 
     def append_to(self, folder: Path, path_of: Callable[[str, str], Path]) -> None:
         """Append the lines to their files; a new file begins with the title.

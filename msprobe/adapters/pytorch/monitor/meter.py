@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.monitor.float_statistics import FloatStatistics, WaitingScalars, host_floats
-from msprobe.adapters.pytorch.tensors.memory import address, readable, with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, readable, with_memory, without_repeats
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import round_statistic
@@ -23,9 +23,11 @@ from msprobe.native.loader import load
 Node = dict[str, Any]
 Together = dict[tuple[torch.device, torch.dtype], tuple[list[torch.Tensor], list[Node]]]
 _FLOATS = {
-    dtype: code for dtype in (torch.float16, torch.bfloat16, torch.float32) if (code := code_of(str(dtype))) is not None
+    dtype: (code, str(dtype))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32)
+    if (code := code_of(str(dtype))) is not None
 }
-
+"""The kernel's code of a dtype, and its name."""
 _UNSIGNED = {getattr(torch, name) for name in ("bool", "uint8", "uint16", "uint32", "uint64") if hasattr(torch, name)}
 """Torch takes the magnitude of some of them only."""
 _OF_ELEMENTS = MEASURED | set(COUNTS)
@@ -69,26 +71,31 @@ class TorchMeter:
 
     def _node(self, value: Any, needs: frozenset[str], together: Together) -> Node:
         """Return the node of one tensor, or put it into ``together`` where reductions will measure it."""
-        tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
         wanted = not needs.isdisjoint(_OF_ELEMENTS)
-        if wanted and (plain := self._for_reductions(tensor)) is not None:
-            node = self._ops.describe(tensor, False)
-            found, theirs = together.setdefault((plain.device, plain.dtype), ([], []))
-            found.append(plain)
-            theirs.append(node)
-        else:
-            node = (self._on_host(tensor, needs) if wanted else None) or self._ops.describe(tensor, wanted)
-            for name in COUNTS:
-                if name in needs:
-                    self._count(tensor, node, name)
+        node = self._in_memory(value, needs) if wanted else None
+        tensor = value
+        if node is None:
+            tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+            node = self._collected(tensor, needs, together) if wanted else self._ops.describe(tensor, False)
+        elif not needs.isdisjoint(COUNTS):
+            self._count_all(tensor, node, needs)
         node["elements"] = tensor.numel()
         if "id" in needs and tensor.dim() == 0:
             self._scalars.add(tensor.clone(), node, "id")
         return node
 
-    def _for_reductions(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Return the values of a float of a device, where it has some; None for another tensor."""
-        return self._values(tensor) if self._waits(tensor) else None
+    def _collected(self, tensor: torch.Tensor, needs: frozenset[str], together: Together) -> Node:
+        """Return the node of a tensor that the kernel cannot read where it is."""
+        plain = self._values(tensor) if self._waits(tensor) else None
+        if plain is not None:
+            node = self._ops.describe(tensor, False)
+            found, theirs = together.setdefault((plain.device, plain.dtype), ([], []))
+            found.append(plain)
+            theirs.append(node)
+            return node
+        node = self._by_reductions(tensor, needs) or self._ops.describe(tensor, True)
+        self._count_all(tensor, node, needs)
+        return node
 
     def _waits(self, tensor: torch.Tensor) -> bool:
         """Return whether numbers of a tensor have to be fetched from a device."""
@@ -101,30 +108,39 @@ class TorchMeter:
             return None
         return plain
 
-    def _on_host(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
-        """Return the node of a float in the memory of this process, its sums in double; None for another tensor."""
-        kernel, code, elements = self._kernel, _FLOATS.get(tensor.dtype), tensor.numel()
-        if code is None or not elements:
+    def _in_memory(self, tensor: Any, needs: frozenset[str]) -> Node | None:
+        """Return the node of a float that the kernel can read where it is, its sums in double; None for another value."""
+        kernel = self._kernel
+        if kernel is None or self._rounded or type(tensor) not in PLAIN:
             return None
-        if kernel is None:
-            plain = self._values(tensor)
-            if plain is None or not plain.is_cpu:
-                return None
-            measured = host_floats(plain, needs)
-            for name in measured.keys() & {"Norm", "Mean"}:
-                measured[name] = self._round(measured[name], tensor.dtype)
-            return {**self._ops.describe(tensor, False), **measured}
-        if self._rounded or not readable(tensor):
+        dtype = _FLOATS.get(tensor.dtype)
+        if dtype is None or not readable(tensor) or not (elements := tensor.numel()):
             return None
-        numbers = host_statistics(kernel, (address(tensor), elements, code), needs)
-        return {"dtype": str(tensor.dtype), "shape": tuple(tensor.shape), **numbers}
+        numbers = host_statistics(kernel, (address(tensor), elements, dtype[0]), needs)
+        numbers["dtype"], numbers["shape"] = dtype[1], tuple(tensor.shape)
+        return numbers
+
+    def _by_reductions(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
+        """Return the node of a float on the host where there is no kernel; None for another tensor."""
+        plain = self._values(tensor) if self._kernel is None else None
+        if plain is None or not plain.is_cpu:
+            return None
+        measured = host_floats(plain, needs)
+        for name in measured.keys() & {"Norm", "Mean"}:
+            measured[name] = self._round(measured[name], tensor.dtype)
+        return {**self._ops.describe(tensor, False), **measured}
+
+    def _count_all(self, tensor: torch.Tensor, node: Node, needs: frozenset[str]) -> None:
+        for name in COUNTS:
+            if name in needs:
+                self._count(tensor, node, name)
 
     def _count(self, tensor: torch.Tensor, node: Node, name: str) -> None:
         """Count elements; a finite norm on the CPU says that there is neither a NaN nor an infinity."""
         if not tensor.numel() or (name != "zeros" and tensor.is_cpu and is_finite(node)):
             node[name] = 0
         elif name == "zeros" and self._kernel is not None and tensor.dtype in _FLOATS and readable(tensor):
-            pointer, code = address(tensor), _FLOATS[tensor.dtype]
+            pointer, code = address(tensor), _FLOATS[tensor.dtype][0]
             node[name] = self._kernel.small(pointer, tensor.numel(), code, self._eps)
         elif name == "zeros":
             small = tensor.float() if tensor.dtype.itemsize == 1 and tensor.is_floating_point() else tensor
