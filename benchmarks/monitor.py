@@ -1,10 +1,12 @@
 """What a monitor costs in a training step, by turns with another tool.
 
-python benchmarks/monitor.py [--reference PYTHON] [--workload llama:layers=4] [--steps 15]
+python benchmarks/monitor.py [--reference PYTHON] [--workload llama:layers=4] [--steps 15] [--launches 3]
 
-Four processes train the same model with one thread: each tool's python without a monitor and with one. Each makes a
-step in turn, so that what else the machine does falls on all of them. The time is that of the CPU, the overhead is the
-median step with the monitor over the median step without.
+Five processes train the same model with one thread: each tool's python without a monitor and with one, and one that
+only reads the same tensors (their squares are summed). Each makes a step in turn, in another order each time, so that
+what else the machine does falls on all of them. The time is that of the CPU, the overhead is the median step with the
+monitor over the median step without. Two equal processes differ by 1 % of a step, since their memory lies elsewhere:
+the processes are started anew for each launch, and the median of the launches is printed.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM_UP = 2
@@ -32,6 +36,8 @@ CONFIGURATIONS = {
         "ops": ["min", "max", "mean", "norm", "nans", "zeros"],
     },
 }
+READ = "read"
+"""In place of a configuration: gradients, parameters and moments are read, and nothing else is done."""
 
 
 class Trainer:
@@ -81,7 +87,9 @@ def train(workload: str, config: str) -> None:
     model, _ = workloads.build(workload)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     tokens = torch.randint(0, model.config.vocab_size, (2, 256))
-    if config:
+    if config == READ:
+        read_only(model, optimizer)
+    elif config:
         from msprobe.pytorch import TrainerMon
 
         folder = Path(tempfile.mkdtemp())
@@ -98,18 +106,52 @@ def train(workload: str, config: str) -> None:
         print(f"STEP {time.process_time() - begin}", flush=True)
 
 
-def measure(pythons: list[str], workload: str, config: str, steps: int) -> list[tuple[float, float]]:
-    """Return for each python the median seconds of a step without a monitor and with one."""
-    trainers = [Trainer(python, workload, chosen) for python in pythons for chosen in ("", config)]
+def read_only(model: Any, optimizer: Any) -> None:
+    """Sum the squares of what the first configuration measures, when it does so."""
+    from msprobe.monitor.host_statistics import code_of
+    from msprobe.native.loader import load
+
+    kernel, code = load(), code_of("torch.float32")
+    assert kernel is not None and code is not None, "the compiled kernel is missing"
+    parameters = list(model.parameters())
+
+    def read(*tensors: Any) -> None:
+        for tensor in tensors:
+            kernel.squares(tensor.data_ptr(), tensor.numel(), code)
+
+    def before(*_: Any) -> None:
+        for one in parameters:
+            state = optimizer.state.get(one, {})
+            read(one.grad, one, *(state[name] for name in ("exp_avg", "exp_avg_sq") if name in state))
+
+    for one in parameters:
+        one.register_post_accumulate_grad_hook(lambda parameter: read(parameter.grad))
+    optimizer.register_step_pre_hook(before)
+    optimizer.register_step_post_hook(lambda *_: read(*parameters))
+
+
+def measure(runs: list[tuple[str, str]], workload: str, steps: int) -> list[float]:
+    """Return the median seconds of a step of each run: a python and a configuration."""
+    trainers = [Trainer(python, workload, config) for python, config in runs]
+    taken: list[list[float]] = [[] for _ in trainers]
     try:
         for trainer in trainers:
             trainer.answer("READY")
-        taken = [[trainer.step() for trainer in trainers] for _ in range(WARM_UP + steps)][WARM_UP:]
+        for _ in range(WARM_UP + steps):
+            for index in random.sample(range(len(trainers)), len(trainers)):
+                taken[index].append(trainers[index].step())
     finally:
         for trainer in trainers:
             trainer.end()
-    medians = [statistics.median(times) for times in zip(*taken, strict=True)]
-    return list(zip(medians[::2], medians[1::2], strict=True))
+    return [statistics.median(times[WARM_UP:]) for times in taken]
+
+
+def overheads(pythons: list[str], workload: str, config: str, steps: int) -> list[float]:
+    """Return the overhead of each python's monitor, and that of reading alone."""
+    runs = [(python, chosen) for python in pythons for chosen in ("", config)] + [(sys.executable, READ)]
+    *seconds, read = measure(runs, workload, steps)
+    shares = [seconds[index + 1] / seconds[index] - 1 for index in range(0, len(seconds), 2)]
+    return [*shares, read / seconds[0] - 1]
 
 
 def main() -> None:
@@ -118,6 +160,7 @@ def main() -> None:
     parser.add_argument("--reference", metavar="PYTHON", help="a python with the other tool")
     parser.add_argument("--workload", default="llama:layers=4", help="a llama of workloads.py, trained by AdamW")
     parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--launches", type=int, default=3)
     parser.add_argument("--train", metavar="WORKLOAD", help=argparse.SUPPRESS)
     parser.add_argument("--config", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -125,12 +168,14 @@ def main() -> None:
         train(options.train, options.config)
         return
     pythons = [sys.executable, *([options.reference] if options.reference else [])]
-    print("| configuration | step | overhead | of the reference | ratio |\n|---|---|---|---|---|")
+    print("| configuration | overhead | of the reference | ratio | of reading the first row's tensors |")
+    print("|---|---|---|---|---|")
     for name, config in CONFIGURATIONS.items():
-        found = measure(pythons, options.workload, json.dumps(config), options.steps)
-        shares = [with_ / without - 1 for without, with_ in found]
-        other = [f"{shares[1]:.1%}", f"{shares[0] / shares[1]:.3f}"] if options.reference else ["", ""]
-        print(f"| {name} | {found[0][0]:.3f} s | {shares[0]:.1%} | {' | '.join(other)} |", flush=True)
+        text = json.dumps(config)
+        launches = [overheads(pythons, options.workload, text, options.steps) for _ in range(options.launches)]
+        ours, *others, read = [statistics.median(shares) for shares in zip(*launches, strict=True)]
+        other = [f"{others[0]:.1%}", f"{ours / others[0]:.2f}"] if others else ["", ""]
+        print(f"| {name} | {ours:.1%} | {' | '.join(other)} | {read:.1%} |", flush=True)
 
 
 if __name__ == "__main__":
