@@ -109,7 +109,7 @@ class TorchMeter:
         return plain
 
     def _in_memory(self, tensor: Any, needs: frozenset[str]) -> Node | None:
-        """Return the node of a float that the kernel can read where it is, its sums in double; None for another value."""
+        """Return the node of a float that the kernel can read where it is, its sums in double; None for another."""
         kernel = self._kernel
         if kernel is None or self._rounded or type(tensor) not in PLAIN:
             return None
