@@ -53,13 +53,13 @@ class TorchMeter:
 
     def measure(self, tensor: Any, needs: frozenset[str]) -> Node:
         """Return the node of a tensor or a number; some of its values follow with ``settle``."""
-        return self.measure_all([tensor], needs)[0]
+        return self._in_memory(tensor, needs) or self.measure_all([tensor], needs)[0]
 
     def measure_all(self, tensors: Sequence[Any], needs: frozenset[str]) -> list[Node]:
         """Return the nodes of tensors or numbers; on a device they are measured with few launches."""
         together: Together = {}
         with torch.no_grad():
-            nodes = [self._node(tensor, needs, together) for tensor in tensors]
+            nodes = [self._in_memory(one, needs) or self._node(one, needs, together) for one in tensors]
             for found, theirs in together.values():
                 self._floats.add(found, theirs, needs)
         return nodes
@@ -71,14 +71,11 @@ class TorchMeter:
 
     def _node(self, value: Any, needs: frozenset[str], together: Together) -> Node:
         """Return the node of one tensor, or put it into ``together`` where reductions will measure it."""
-        wanted = not needs.isdisjoint(_OF_ELEMENTS)
-        node = self._in_memory(value, needs) if wanted else None
-        tensor = value
-        if node is None:
-            tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
-            node = self._collected(tensor, needs, together) if wanted else self._ops.describe(tensor, False)
-        elif not needs.isdisjoint(COUNTS):
-            self._count_all(tensor, node, needs)
+        tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        if needs.isdisjoint(_OF_ELEMENTS):
+            node = self._ops.describe(tensor, False)
+        else:
+            node = self._collected(tensor, needs, together)
         node["elements"] = tensor.numel()
         if "id" in needs and tensor.dim() == 0:
             self._scalars.add(tensor.clone(), node, "id")
@@ -111,14 +108,18 @@ class TorchMeter:
     def _in_memory(self, tensor: Any, needs: frozenset[str]) -> Node | None:
         """Return the node of a float that the kernel can read where it is, its sums in double; None for another."""
         kernel = self._kernel
-        if kernel is None or self._rounded or type(tensor) not in PLAIN:
+        if kernel is None or self._rounded or type(tensor) not in PLAIN or needs.isdisjoint(_OF_ELEMENTS):
             return None
         dtype = _FLOATS.get(tensor.dtype)
         if dtype is None or not readable(tensor) or not (elements := tensor.numel()):
             return None
-        numbers = host_statistics(kernel, (address(tensor), elements, dtype[0]), needs)
-        numbers["dtype"], numbers["shape"] = dtype[1], tuple(tensor.shape)
-        return numbers
+        node = host_statistics(kernel, (address(tensor), elements, dtype[0]), needs)
+        node["dtype"], node["shape"], node["elements"] = dtype[1], tuple(tensor.shape), elements
+        if not needs.isdisjoint(COUNTS):
+            self._count_all(tensor.detach(), node, needs)
+        if "id" in needs and not node["shape"]:
+            self._scalars.add(tensor.detach().clone(), node, "id")
+        return node
 
     def _by_reductions(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
         """Return the node of a float on the host where there is no kernel; None for another tensor."""
