@@ -9,23 +9,29 @@
 #define SUM_LANES 32
 #define AHEAD 4096 /* bytes; the processor itself does not fetch beyond the page that it reads */
 
+/* Sums of squares; both halves of what is read at once, since one alone does not fill the path to the memory. */
+typedef struct {
+    double of[2][SUM_LANES];
+} Squares;
+
 #define MOMENTS(NAME, FLOAT, ABS)                                                                                                          \
-    CLONES static double squares_of_##NAME(const FLOAT *x, size_t n) {                                                                     \
-        double lane[2][SUM_LANES] = {{0}}, sum = 0; /* both halves at once: one alone does not fill the path to the memory */              \
+    CLONES static void add_squares_of_##NAME(const FLOAT *x, size_t n, Squares *lanes) {                                                   \
+        Squares sums = *lanes;                                                                                                             \
         size_t half = n / (2 * SUM_LANES) * SUM_LANES;                                                                                     \
+        int far = n > BLOCK; /* what is shorter is in the cache: small, or just widened */                                                 \
         for (size_t i = 0; i < half; i += SUM_LANES) {                                                                                     \
             for (size_t part = 0; part < 2; part++) {                                                                                      \
                 const FLOAT *at = x + part * half + i;                                                                                     \
-                for (size_t line = 0; line < SUM_LANES * sizeof(FLOAT); line += 64) __builtin_prefetch((const char *)at + AHEAD + line);   \
+                for (size_t line = 0; far && line < SUM_LANES * sizeof(FLOAT); line += 64)                                                 \
+                    __builtin_prefetch((const char *)at + AHEAD + line);                                                                   \
                 for (size_t k = 0; k < SUM_LANES; k++) {                                                                                   \
                     double wide = at[k];                                                                                                   \
-                    lane[part][k] += wide * wide;                                                                                          \
+                    sums.of[part][k] += wide * wide;                                                                                       \
                 }                                                                                                                          \
             }                                                                                                                              \
         }                                                                                                                                  \
-        for (size_t i = 2 * half, k = 0; i < n; i++, k++) lane[k / SUM_LANES][k % SUM_LANES] += (double)x[i] * (double)x[i];               \
-        for (size_t k = 0; k < SUM_LANES; k++) sum += lane[0][k] + lane[1][k];                                                             \
-        return sum;                                                                                                                        \
+        for (size_t i = 2 * half, k = 0; i < n; i++, k++) sums.of[k / SUM_LANES][k % SUM_LANES] += (double)x[i] * (double)x[i];            \
+        *lanes = sums;                                                                                                                     \
     }                                                                                                                                      \
     CLONES static uint64_t small_of_##NAME(const FLOAT *x, size_t n, FLOAT bound) {                                                        \
         uint32_t count = 0; /* as wide as a float, so that comparisons vectorise; n is that of a block */                                  \
@@ -59,8 +65,10 @@ MOMENTS(double, double, fabs)
     }
 
 static double sum_squares(const unsigned char *x, size_t n, int code) {
+    Squares lanes = {{{0}}};
     double sum = 0;
-    EACH_PASS(x, n, code, sum += squares_of_float(y, part), sum += squares_of_double(y, part))
+    EACH_PASS(x, n, code, add_squares_of_float(y, part, &lanes), add_squares_of_double(y, part, &lanes))
+    for (size_t k = 0; k < SUM_LANES; k++) sum += lanes.of[0][k] + lanes.of[1][k];
     return sum;
 }
 
