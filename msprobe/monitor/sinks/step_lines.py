@@ -7,18 +7,24 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.core.store.safe_files import make_folder, open_private
+
+
+class _Table(NamedTuple):
+    """The title of a table, its lines, and what writes into them."""
+
+    title: str
+    text: io.StringIO
+    writer: Any
 
 
 class StepLines:
     """The lines of one step, by the name of their table; the rows of one table have the same columns."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, io.StringIO] = {}
-        self._titles: dict[str, str] = {}
-        self._lines: dict[str, Any] = {}
+        self._tables: dict[str, _Table] = {}
 
     def add(self, table: str, title: Callable[[], Sequence[str]], cells: Sequence[Any]) -> None:
         """Add a line.
@@ -28,10 +34,11 @@ class StepLines:
             title: makes the titles of its columns; asked for the first line only.
             cells: the line.
         """
-        if table not in self._texts:
-            self._texts[table], self._titles[table] = io.StringIO(), ",".join(title())
-            self._lines[table] = csv.writer(self._texts[table], lineterminator="\n")
-        self._lines[table].writerow(cells)
+        lines = self._tables.get(table)
+        if lines is None:
+            text = io.StringIO()
+            lines = self._tables[table] = _Table(",".join(title()), text, csv.writer(text, lineterminator="\n"))
+        lines.writer.writerow(cells)
 
     def append_to(self, folder: Path, path_of: Callable[[str, str], Path]) -> None:
         """Append the lines to their files; a new file begins with the title.
@@ -43,10 +50,9 @@ class StepLines:
         Raises:
             OSError: a file cannot be written.
         """
-        if self._texts:
+        if self._tables:
             make_folder(folder)
-        for table, text in self._texts.items():
-            title = self._titles[table]
+        for table, (title, text, _) in self._tables.items():
             with os.fdopen(open_private(path_of(table, title), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
                 head = f"{title}\n" if file.tell() == 0 else ""
                 file.write(f"{head}{text.getvalue()}".encode())

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.monitor.float_statistics import FloatStatistics, WaitingScalars, host_floats
-from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, readable, with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.memory import address, readable, with_memory, without_repeats
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import round_statistic
@@ -28,6 +28,7 @@ _FLOATS = {
     if (code := code_of(str(dtype))) is not None
 }
 """The kernel's code of a dtype, and its name."""
+
 _UNSIGNED = {getattr(torch, name) for name in ("bool", "uint8", "uint16", "uint32", "uint64") if hasattr(torch, name)}
 """Torch takes the magnitude of some of them only."""
 _OF_ELEMENTS = MEASURED | set(COUNTS)
@@ -53,13 +54,13 @@ class TorchMeter:
 
     def measure(self, tensor: Any, needs: frozenset[str]) -> Node:
         """Return the node of a tensor or a number; some of its values follow with ``settle``."""
-        return self._in_memory(tensor, needs) or self.measure_all([tensor], needs)[0]
+        return self.measure_all([tensor], needs)[0]
 
     def measure_all(self, tensors: Sequence[Any], needs: frozenset[str]) -> list[Node]:
         """Return the nodes of tensors or numbers; on a device they are measured with few launches."""
         together: Together = {}
         with torch.no_grad():
-            nodes = [self._in_memory(one, needs) or self._node(one, needs, together) for one in tensors]
+            nodes = [self._node(tensor, needs, together) for tensor in tensors]
             for found, theirs in together.values():
                 self._floats.add(found, theirs, needs)
         return nodes
@@ -75,13 +76,13 @@ class TorchMeter:
         if needs.isdisjoint(_OF_ELEMENTS):
             node = self._ops.describe(tensor, False)
         else:
-            node = self._collected(tensor, needs, together)
+            node = self._in_memory(tensor, needs) or self._not_in_memory(tensor, needs, together)
         node["elements"] = tensor.numel()
         if "id" in needs and tensor.dim() == 0:
             self._scalars.add(tensor.clone(), node, "id")
         return node
 
-    def _collected(self, tensor: torch.Tensor, needs: frozenset[str], together: Together) -> Node:
+    def _not_in_memory(self, tensor: torch.Tensor, needs: frozenset[str], together: Together) -> Node:
         """Return the node of a tensor that the kernel cannot read where it is."""
         plain = self._values(tensor) if self._waits(tensor) else None
         if plain is not None:
@@ -90,7 +91,7 @@ class TorchMeter:
             found.append(plain)
             theirs.append(node)
             return node
-        node = self._by_reductions(tensor, needs) or self._ops.describe(tensor, True)
+        node = self._host_reductions(tensor, needs) or self._ops.describe(tensor, True)
         self._count_all(tensor, node, needs)
         return node
 
@@ -105,23 +106,18 @@ class TorchMeter:
             return None
         return plain
 
-    def _in_memory(self, tensor: Any, needs: frozenset[str]) -> Node | None:
+    def _in_memory(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
         """Return the node of a float that the kernel can read where it is, its sums in double; None for another."""
         kernel = self._kernel
-        if kernel is None or self._rounded or type(tensor) not in PLAIN or needs.isdisjoint(_OF_ELEMENTS):
-            return None
         dtype = _FLOATS.get(tensor.dtype)
-        if dtype is None or not readable(tensor) or not (elements := tensor.numel()):
+        if kernel is None or self._rounded or dtype is None or not tensor.numel() or not readable(tensor):
             return None
-        node = host_statistics(kernel, (address(tensor), elements, dtype[0]), needs)
-        node["dtype"], node["shape"], node["elements"] = dtype[1], tuple(tensor.shape), elements
-        if not needs.isdisjoint(COUNTS):
-            self._count_all(tensor.detach(), node, needs)
-        if "id" in needs and not node["shape"]:
-            self._scalars.add(tensor.detach().clone(), node, "id")
+        node = host_statistics(kernel, (address(tensor), tensor.numel(), dtype[0]), needs)
+        node["dtype"], node["shape"] = dtype[1], tuple(tensor.shape)
+        self._count_all(tensor, node, needs)
         return node
 
-    def _by_reductions(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
+    def _host_reductions(self, tensor: torch.Tensor, needs: frozenset[str]) -> Node | None:
         """Return the node of a float on the host where there is no kernel; None for another tensor."""
         plain = self._values(tensor) if self._kernel is None else None
         if plain is None or not plain.is_cpu:
