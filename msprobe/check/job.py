@@ -203,7 +203,8 @@ def read_run(
                 for place, rank in places
             ]
             steps = [facts_of_text(text) for _, text in execute(WORK, tasks)]
-        of_monitor = [with_examples(one, examples == "all") for one in monitored]  # steps of a monitor alone count, too
+        # Whatever dumps need: the steps that a run is held to may be those of a monitor.
+        of_monitor = [with_examples(one, examples == "all") for one in monitored]
     return RunFacts.from_steps([*of_monitor, *steps])
 
 
