@@ -12,7 +12,7 @@ from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.numpy_ops import decode
 
 TYPES = ("float16", "bfloat16", "float32", "float64")
-LENGTHS = (0, 1, 31, 32, 33, 2047, 2049, 65535, 65537, 200_001)
+LENGTHS = (0, 1, 31, 32, 33, 63, 64, 65, 127, 2047, 2049, 65535, 65537, 200_001)
 
 
 def bits(name: str, length: int) -> np.ndarray[Any, Any]:
@@ -34,10 +34,11 @@ def test_moments_are_those_of_numpy(kernel: Any, name: str, length: int) -> None
     assert kernel.small(array.ctypes.data, length, dtype.code, 0.5) == int((np.abs(exact) < 0.5).sum())
 
 
+@pytest.mark.parametrize("place", [0, 479, 480, 777, 959, 960, 992, 999], ids=str)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_one_odd_element_is_seen(kernel: Any, value: float) -> None:
+def test_one_odd_element_is_seen(kernel: Any, value: float, place: int) -> None:
     array = np.zeros(1000, np.float32)
-    array[777] = value
+    array[place] = value
     assert not math.isfinite(kernel.squares(array.ctypes.data, 1000, 11))
 
 
