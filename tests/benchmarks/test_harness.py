@@ -144,3 +144,12 @@ def test_setup_check_prints_ratios() -> None:
     rows = run("setup_check", "--weights", "9", "--width", "8", "--rounds", "1")
     assert [row[:2] for row in rows] == [["float32", "9"], ["bfloat16", "9"]]
     assert all(float(cell) > 0 for row in rows for cell in row[4:])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(fused is None, reason="needs the compiled kernel")
+def test_monitor_compares_with_reading_alone() -> None:
+    small = "llama:layers=1,hidden=32,vocab=64"
+    rows = run("monitor", "--workload", small, "--steps", "1", "--launches", "1")
+    assert [row[0].split(",")[0] for row in rows] == ["gradients", "everything"]
+    assert all(row[2:4] == ["", ""] and row[1].endswith("%") and row[4].endswith("%") for row in rows)
