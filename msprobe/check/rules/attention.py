@@ -110,6 +110,12 @@ def over_other_axis(view: StepView) -> Iterator[Finding]:
             return
 
 
+def is_causal(call: Call) -> bool:
+    """Return whether a call of a function computes attention that hides later positions."""
+    found = _attention(call)
+    return found is not None and found.causal
+
+
 def _attention(call: Call) -> _Attention | None:
     """Return whether a call computes the weights of square attention, and whether it is causal."""
     if call.function == _FUSED:

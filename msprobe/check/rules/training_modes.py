@@ -14,7 +14,7 @@ from msprobe.check.facts.step_facts import ModuleCall, StepFacts
 from msprobe.check.findings import Finding
 from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule, of_module_call
-from msprobe.check.rules.losses import LOSSES
+from msprobe.check.rules.losses.terms import LOSSES
 
 _DROPOUT_FUNCTIONS = frozenset({
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),

@@ -1,4 +1,4 @@
-"""Losses and results: each term reaches a parameter, shapes fit, generation ends where it was told to."""
+"""Terms of losses and results: each term reaches a parameter, generation ends where it was told to."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from collections.abc import Iterator
 from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import cut_off, differentiated, mark, mark_of
 from msprobe.check.facts.read_step import StepView
-from msprobe.check.facts.run_facts import RunFacts
+from msprobe.check.facts.run_facts import RunFacts, trained_calls
 from msprobe.check.facts.step_facts import HALF_PRECISION, BatchTensor, Tensor
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import BACKWARD, CALLS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
+from msprobe.check.rules.losses.targets import ELEMENTWISE
 from msprobe.core.store.record_walk import Leaf
 
-_ELEMENTWISE = frozenset({
-    *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"),
-    *("binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "soft_margin_loss"),
-})
 _BEGUN, _FEWEST_PREDICTIONS = 2, 4
-LOSSES = _ELEMENTWISE | {
+LOSSES = ELEMENTWISE | {
     *("cross_entropy", "nll_loss", "ctc_loss", "hinge_embedding_loss", "cosine_embedding_loss", "gaussian_nll_loss"),
     *("triplet_margin_loss", "margin_ranking_loss", "multi_margin_loss"),
 }
@@ -83,11 +80,38 @@ def _without_gradient(call: Call) -> int | None:
     return None if tensor_of(cut).largest in {0.0, 1.0} else mark(cut)
 
 
+def cut_by_sampling(view: StepView) -> Iterator[Finding]:
+    """Yield random numbers that are drawn without gradients from a distribution that the model makes, and that a module
+    gets on the way to the loss."""
+    drawn: dict[int, Call] = {}
+    for call in view.calls:
+        if call.phase != "forward":
+            continue
+        if call.function == "normal" and not call.is_module:
+            needs = [leaf.raw.get("requires_grad") is True for leaf in (*call.given, *call.returned)]
+            if any(needs[: len(call.given)]) and not any(needs[len(call.given) :]):
+                drawn.update((own, call) for own in call.returned_marks)
+        elif call.is_module and drawn and call.body.get("autograd") in {None, "grad"}:
+            source = next((drawn[own] for own in call.given_marks if own in drawn), None)
+            if source is not None and any(leaf.raw.get("requires_grad") is True for leaf in call.returned):
+                reason = (
+                    f"{source.function} draws numbers without a gradient from a mean or deviation that needs one, and "
+                    f"{call.path or 'a module'} gets them: no gradient of the loss goes back through the sample"
+                )
+                yield view.finding("gradient_cut_by_sampling", source, reason, certainty="likely")
+                return
+
+
 def no_gradient_at_all(run: RunFacts) -> Iterator[Finding]:
     """Yield backward passes that bring a gradient to no parameter."""
     for facts in run.every():
         backward = [call for call in facts.training if call.kind == "backward"]
-        trainable = [name for name, state in facts.parameters.items() if state.requires_grad and state.called]
+        trained = {call.path for call in trained_calls(facts)}
+        trainable = [
+            name
+            for name, state in facts.parameters.items()
+            if state.requires_grad and state.called and state.module in trained
+        ]
         gets = any(facts.gradients.values()) or any(update.gradients for update in facts.updates)
         ready = any(state.left is not None for state in facts.parameters.values())
         if backward and trainable and not gets and ready and facts.modules:
@@ -106,25 +130,6 @@ def terms_without_path(view: StepView) -> Iterator[Finding]:
     """Yield the terms of a loss that train nothing."""
     yield from without_path(view)
     yield from added_without_path(view)
-
-
-def broadcast(view: StepView) -> Iterator[Finding]:
-    """Yield losses that compare tensors of different shapes."""
-    told: set[str] = set()
-    for call in view.calls:
-        if call.phase != "forward" or call.is_module or call.function not in _ELEMENTWISE:
-            continue
-        own, target = call.tensor(0, "input"), call.tensor(1, "target")
-        if own is None or target is None or own.shape == target.shape or min(own.size, target.size) < 2:
-            continue
-        if call.function in told:
-            continue
-        told.add(call.function)
-        reason = (
-            f"{call.function} gets shape {list(own.shape)} and a target of shape {list(target.shape)}: they are "
-            "broadcast, so each prediction is compared with the targets of others"
-        )
-        yield view.finding("loss_shapes_differ", call, reason, certainty="certain")
 
 
 def generation(run: RunFacts) -> Iterator[Finding]:
@@ -189,7 +194,7 @@ def _equal_predictions(view: StepView) -> Iterator[Finding]:
     for all samples is made by no function.
     """
     for call in view.calls if view.facts.step >= _BEGUN else ():
-        if call.phase != "forward" or call.is_module or call.function not in _ELEMENTWISE:
+        if call.phase != "forward" or call.is_module or call.function not in ELEMENTWISE:
             continue
         own, target = call.tensor(0, "input"), call.tensor(1, "target")
         if own is None or target is None or min(own.size, target.size) < _FEWEST_PREDICTIONS or not call.given:
@@ -265,13 +270,13 @@ RULES = (
         of_run=no_gradient_at_all,
     ),
     Rule(
-        "loss_shapes_differ",
+        "gradient_cut_by_sampling",
         "losses",
-        "A loss compares tensors of one shape.",
-        (CALLS,),
-        "certain",
-        "Give both the same shape, as with squeeze(-1).",
-        of_step=broadcast,
+        "A sample that a module gets passes gradients on to the distribution that it is drawn from.",
+        (CALLS, BACKWARD),
+        "likely",
+        "Draw it with rsample(), or as mean + deviation * noise.",
+        of_step=cut_by_sampling,
     ),
     Rule(
         "generation_too_long",
