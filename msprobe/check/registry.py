@@ -10,10 +10,10 @@ from msprobe.check.rule import Rule
 from msprobe.check.rules import (
     attention,
     beginnings,
+    clearing,
     communication,
     copies,
     frozen_parts,
-    losses,
     monitored,
     number_formats,
     outside_weights,
@@ -23,16 +23,19 @@ from msprobe.check.rules import (
     training_modes,
     values,
 )
+from msprobe.check.rules.losses import targets, terms
 
 RULES: tuple[Rule, ...] = (
     *parameters.RULES,
+    *clearing.RULES,
     *outside_weights.RULES,
     *replicas.RULES,
     *communication.RULES,
     *schedule.RULES,
     *training_modes.RULES,
     *frozen_parts.RULES,
-    *losses.RULES,
+    *terms.RULES,
+    *targets.RULES,
     *number_formats.RULES,
     *values.RULES,
     *copies.RULES,

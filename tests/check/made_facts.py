@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.check.facts.run_facts import RunFacts
-from msprobe.check.facts.step_facts import Collective, ModuleCall, Parameter, StepFacts, Tensor
+from msprobe.check.facts.step_facts import Collective, ModuleCall, Parameter, StepFacts, Tensor, TrainingCall, Update
 
 ONE_STEP = {"level": "mix", "framework": "pytorch", "entries": 10, "document": "dump.json"}
 
@@ -43,3 +43,16 @@ def collective(function: str, gives: float, gets: float, **more: Any) -> Collect
         "module": "", "in_forward": False,
     }  # fmt: skip
     return Collective(**{**values, **more})
+
+
+def trained_step(number: int, *kinds: str, gets: float | None, rate: float = 0.1, dtype: str = "float32") -> StepFacts:
+    """Return a step with one parameter that an optimizer holds and that stays as it is."""
+    gradients = None if gets is None else {"fc.weight": tensor(gets, 4, 4)}
+    update = Update(0, "Adam", (rate,), ("fc.weight",), gradients, (), (), 0, 9, (), {"fc.weight": rate})
+    same = parameter(8.0, 8.0)
+    same = same._replace(used=tensor(8.0, 4, 4, dtype=dtype), left=tensor(8.0, 4, 4, dtype=dtype))
+    calls = [TrainingCall(kind, 9, {}, ()) for kind in kinds]
+    return facts(
+        number, training=calls, updates=[update], has_backward=True, parameters={"fc.weight": same},
+        gradients={"fc.weight": [tensor(1.0, 4, 4)]},
+    )  # fmt: skip

@@ -12,18 +12,22 @@ from tests.matrices import matrix_params
 pytest.importorskip("torch")
 
 from tests.check.correct_programs import PROGRAMS, TRANSFORMERS, transformer, transformer_in_autocast
+from tests.check.lookalike_programs import LOOKALIKES
+
+CORRECT = PROGRAMS | LOOKALIKES
 
 SAMPLE = {
     *("convolutions_with_validation", "low_rank_adapters", "adversaries", "accumulated", "cleared_by_hand"),
     *("scaled", "teacher", "value_learning", "t5", "narrow_gates"),
+    *("attack_on_data", "combined_gradients", "pairs_on_purpose", "copied_text"),
 }
 
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", matrix_params("check", PROGRAMS, SAMPLE))
+@pytest.mark.parametrize("name", matrix_params("check", CORRECT, SAMPLE))
 def test_nothing_is_found_in_a_correct_training(tmp_path: Path, name: str) -> None:
-    document = judged(tmp_path / "dump", PROGRAMS[name])
+    document = judged(tmp_path / "dump", CORRECT[name])
     assert document.findings == []
     assert sum(state.judged for state in document.rules) > 20
 

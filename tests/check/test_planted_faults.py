@@ -11,19 +11,23 @@ from tests.matrices import matrix_params
 
 pytest.importorskip("torch")
 
+from tests.check.planted_losses import PLANTED_LOSSES
 from tests.check.planted_programs import PLANTED
+
+FAULTS = PLANTED | PLANTED_LOSSES
 
 SAMPLE = {
     *("cut_path", "head_alone", "replaced_head", "never_cleared", "other_schedule", "dropout_in_evaluation"),
     *("thawed_by_train", "too_many_tokens", "one_layer_uncast", "sees_next", "begun_again", "untied", "exploding"),
+    *("softmax_twice", "same_token", "all_pairs", "cut_sample", "cleared_between_losses", "both_zero"),
 }
 
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", matrix_params("check", PLANTED, SAMPLE))
+@pytest.mark.parametrize("name", matrix_params("check", FAULTS, SAMPLE))
 def test_a_planted_fault_is_found_at_its_place(tmp_path: Path, name: str) -> None:
-    program, rule, place = PLANTED[name]
+    program, rule, place = FAULTS[name]
     found = judged(tmp_path / "wrong", program, True)
     assert rule in [one.rule for one in found.findings]
     first = next(one for one in found.findings if one.rule == rule)

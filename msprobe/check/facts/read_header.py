@@ -92,6 +92,7 @@ def updates_of(dump: Dump) -> list[Update]:
                 rate_of={
                     name: rate for part, rate in zip(parts, rates, strict=True) for name in part.parameters if name
                 },
+                group_sizes=tuple(len(part.parameters) for part in parts),
             )
         )
     return found

@@ -116,6 +116,7 @@ class Update(NamedTuple):
     after: int
     stack: tuple[str, ...]
     rate_of: Mapping[str, float] = {}
+    group_sizes: tuple[int, ...] = ()
 
 
 class TrainingCall(NamedTuple):

@@ -1,4 +1,4 @@
-"""Beginnings: parameters are initialised once, nothing but optimizers replaces them, and batches do not repeat."""
+"""Beginnings: parameters are initialised once and so that they can move, and batches do not repeat."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import StepView
-from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, histories
+from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, gradient_of, histories
 from msprobe.check.facts.step_facts import StepFacts, Tensor
 from msprobe.check.findings import Certainty, Finding
-from msprobe.check.needs import CALLS, PARAMETERS, STEPS
+from msprobe.check.needs import BACKWARD, CALLS, OPTIMIZERS, PARAMETERS, STEPS
 from msprobe.check.rule import Rule
 from msprobe.check.rules.parameters import per_module
 from msprobe.compare.records.entries import OF_PARAMETERS
@@ -27,6 +27,7 @@ _FEWEST_NUMBERS = 16
 _OWN_VECTORS = re.compile(r"\.parametrizations\.|SpectralNorm|^Torch\.(mv|v?dot)\.")
 """Calls that get vectors that a module keeps from step to step."""
 _UNLIKE, _FEWEST_LAYERS, _SMALL = 30.0, 4, 1e-30
+_ENOUGH_STEPS = 3
 
 
 def initialised_again(view: StepView) -> Iterator[Finding]:
@@ -189,6 +190,42 @@ def unlike_siblings(run: RunFacts) -> Iterator[Finding]:
                 yield Finding("weight_unlike_its_kind", reason, "possible", steps[0].step, rank, parameter=name)
 
 
+def zeros_forever(run: RunFacts) -> Iterator[Finding]:
+    """Yield pairs of weights side by side that are all zeros, and whose gradients are zeros as long as that is so."""
+    for rank, steps in run.by_rank():
+        trained = [facts for facts in steps if facts.updates and facts.has_backward]
+        parameters = histories(trained)
+        moving = sum(any(rate > 0.0 for rate in update.rates) for facts in trained for update in facts.updates)
+        if min(len(trained), moving) < _ENOUGH_STEPS:
+            continue
+        zeros = [name for name, history in parameters.items() if _stays_zero(history)]
+        pairs = [names for names in pairwise(zeros) if _are_of_one_layer(*names)]
+        if pairs:
+            first, second = pairs[0]
+            others = f"; {len(pairs) - 1} more pairs are so" if len(pairs) > 1 else ""
+            reason = (
+                f"{first} and {second} are all zeros and get gradients of exactly 0 in all {len(trained)} steps: "
+                "where both weights of a product begin with zeros, neither can ever move"
+                f"{others}"
+            )
+            yield Finding("weights_stay_zero", reason, "likely", trained[0].step, rank, first.rpartition(".")[0],
+                          first)  # fmt: skip
+
+
+def _are_of_one_layer(one: str, other: str) -> bool:
+    """Return whether two names are of one layer, such as ``q.lora_A.weight`` and ``q.lora_B.weight``."""
+    left, right = one.split("."), other.split(".")
+    differing = [pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]]
+    return len(left) == len(right) and len(differing) == 1 and not any(part.isdecimal() for part in differing[0])
+
+
+def _stays_zero(history: ParameterHistory) -> bool:
+    values = history.moments.values()
+    zeros = bool(values) and all(value.norm == 0.0 and len(value.shape) > 1 for value in values)
+    gradients = [gradient_of(facts, history.name) for facts, _ in history.states] if zeros else []
+    return bool(gradients) and all(found and all(one.norm == 0.0 for one in found) for found in gradients)
+
+
 RULES = (
     Rule(
         "initialised_again",
@@ -208,6 +245,15 @@ RULES = (
         "possible",
         "Compare the checkpoint with its source: msprobe config_check -c A B.",
         of_run=unlike_siblings,
+    ),
+    Rule(
+        "weights_stay_zero",
+        "beginnings",
+        "Of two weights that are multiplied, one at least begins with other numbers than zeros.",
+        (BACKWARD, OPTIMIZERS, PARAMETERS, STEPS),
+        "likely",
+        "Begin one of both with random numbers, as LoRA does with A.",
+        of_run=zeros_forever,
     ),
     Rule(
         "batches_repeat",

@@ -9,7 +9,7 @@ from msprobe.check.facts.roles import EXPERT
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, all_names, gradient_of, histories, updates_of
 from msprobe.check.facts.step_facts import HALF_PRECISION, StepFacts, Tensor, Update
 from msprobe.check.findings import Certainty, Finding
-from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS, TRAINING_RECORDS
+from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS
 from msprobe.check.rule import Rule
 from msprobe.core.tensors.dtypes import find_dtype
 
@@ -17,7 +17,7 @@ _SHOWN = 4
 _MOST_MODULES = 8
 _SMALLEST_MOVE = 4.0
 _SMALLEST_SIZE = 1e-8
-_STEP, _CLEARS = "optimizer_step", "zero_grad"
+_CLEARS = "zero_grad"
 _ENOUGH_STEPS = 3
 _NORMALISING = re.compile(r"ada|rms|lion|rprop|lamb|novograd|shampoo|muon|sign", re.IGNORECASE)
 
@@ -52,7 +52,8 @@ class _Held:
         self.updates = updates_of(steps)
         self.names = all_names((name for _, update in self.updates for name in update.parameters if name), shared)
         self.knows_names = bool(self.names)
-        self.nameless = sum(name is None for _, update in self.updates for name in update.parameters)
+        self.nameless = max((update.parameters.count(None) for _, update in self.updates), default=0)
+        self.has_empty_group = any(0 in update.group_sizes for _, update in self.updates)
         self.optimizers = {(update.optimizer, update.kind) for _, update in self.updates}
 
 
@@ -115,13 +116,15 @@ def without_optimizer(run: RunFacts) -> Iterator[Finding]:
         for history in histories(steps).values():
             if history.name in held.names or not history.requires_grad or history.moves:
                 continue
-            seen = [facts for facts in steps if any(map(_has_value, gradient_of(facts, history.name)))]
+            seen = [facts for facts in steps if any(map(has_value, gradient_of(facts, history.name)))]
             if not seen or len(history.values()) < 2:
                 continue
             other = (
                 f"the optimizer holds {held.nameless} tensors that are no parameters of the model (it was made before "
                 "the model was wrapped, moved or changed)"
                 if held.nameless
+                else "a group of its parameters is empty, as that of an iterator that was used up before"
+                if held.has_empty_group
                 else "it was not given to one, or was added to the model afterwards"
             )
             reason = f"{history.name} needs a gradient and gets one, but no optimizer that steps holds it: {other}"
@@ -133,10 +136,18 @@ def without_optimizer(run: RunFacts) -> Iterator[Finding]:
                 (history, Finding("", reason, certainty, seen[0].step, rank, parameter=history.name,
                                   stack=first_update[1].stack))
             )  # fmt: skip
-        yield from per_module("parameter_without_optimizer", found)
+        yield from per_module("parameter_without_optimizer", found) if held.names else _none_held(found)
 
 
-def _has_value(gradient: Tensor) -> bool:
+def _none_held(found: Sequence[tuple[ParameterHistory, Finding]]) -> Iterator[Finding]:
+    """Yield one finding for all parameters, where optimizers hold none of them."""
+    for _, first in found[:1]:
+        reason = f"{first.reason}; it holds none of the {len(found)} parameters that get gradients"
+        module = (first.parameter or "").rpartition(".")[0] or None
+        yield Finding(**{**vars(first), "rule": "parameter_without_optimizer", "reason": reason, "module": module})
+
+
+def has_value(gradient: Tensor) -> bool:
     return gradient.is_finite and gradient.norm > 0.0
 
 
@@ -197,7 +208,7 @@ def _never_moves(updates: list[tuple[StepFacts, Update]], update: Update, value:
 
 def _should_move(facts: StepFacts, update: Update, name: str) -> bool:
     gradient = _brought(facts, update, name)
-    return gradient is not None and _has_value(gradient) and update.rate_of.get(name, 0.0) > 0.0
+    return gradient is not None and has_value(gradient) and update.rate_of.get(name, 0.0) > 0.0
 
 
 def _brought(facts: StepFacts, update: Update, name: str) -> Tensor | None:
@@ -235,7 +246,7 @@ def _cleared_unused(rank: int, steps: list[StepFacts]) -> Iterator[Finding]:
     if len(trained) < 2:
         return
     parameters = [history for history in histories(trained).values() if history.requires_grad]
-    with_gradients = [one for one in parameters if any(map(_has_value, trained[0].gradients.get(one.name, ())))]
+    with_gradients = [one for one in parameters if any(map(has_value, trained[0].gradients.get(one.name, ())))]
     if not with_gradients or any(one.moves for one in parameters):
         return
     first = with_gradients[0]
@@ -252,61 +263,6 @@ def _clears(facts: StepFacts) -> bool:
     left = [state for state in facts.parameters.values() if state.left is not None and state.requires_grad]
     by_call = any(call.kind == _CLEARS for call in facts.training)
     return by_call or (bool(left) and not any(state.keeps_gradient for state in left))
-
-
-def not_cleared(run: RunFacts) -> Iterator[Finding]:
-    """Yield the steps of optimizers that get gradients which an earlier step has used already."""
-    for rank, steps in run.by_rank():
-        for facts, update in updates_of(steps):
-            if update.kept_count:
-                name = update.kept[0] if update.kept else None
-                reason = (
-                    f"{update.kind} gets gradients of {update.kept_count} parameters that still hold those of its "
-                    f"previous step (such as {name}): the backward pass was added to them; nothing clears them between "
-                    "two steps (zero_grad is missing, or clears those of another model or optimizer)"
-                )
-                module = name.rpartition(".")[0] if name else None
-                yield Finding(
-                    "gradients_not_cleared",
-                    reason,
-                    "certain",
-                    facts.step,
-                    rank,
-                    module or None,
-                    name,
-                    stack=update.stack,
-                )
-                break
-
-
-def cleared_too_early(run: RunFacts) -> Iterator[Finding]:
-    """Yield the steps of optimizers before which gradients are cleared after the last backward pass, so that they get
-    none, in every recorded step."""
-    for rank, steps in run.by_rank():
-        trained = [facts for facts in steps if facts.updates and facts.has_backward]
-        emptied = [(facts, update) for facts in trained for update in facts.updates if _gets_nothing(facts, update)]
-        if not emptied or len(emptied) < sum(len(facts.updates) for facts in trained):
-            continue
-        facts, update = emptied[0]
-        name = next(name for name in update.parameters if name and any(map(_has_value, facts.gradients.get(name, ()))))
-        reason = (
-            f"{update.kind} gets no gradient in {len(emptied)} step(s), although backward passes bring some (such as "
-            f"to {name}): they are cleared between the backward pass and the step"
-        )
-        yield Finding(
-            "gradients_cleared_too_early", reason, "certain", facts.step, rank, name.rpartition(".")[0] or None, name,
-            stack=update.stack,
-        )  # fmt: skip
-
-
-def _gets_nothing(facts: StepFacts, update: Update) -> bool:
-    """Return whether a step of an optimizer gets no gradients, although backward passes bring some to its parameters
-    and a call clears them before it."""
-    before = [call.kind for call in facts.training if call.after <= update.after]
-    before = before[: len(before) - before[::-1].index(_STEP)] if _STEP in before else before
-    clears = _CLEARS in before and "backward" not in before[len(before) - before[::-1].index(_CLEARS) :]
-    brought = any(_has_value(one) for name in update.parameters if name for one in facts.gradients.get(name, ()))
-    return clears and brought and not any(map(_has_value, (update.gradients or {}).values()))
 
 
 RULES = (
@@ -339,23 +295,5 @@ RULES = (
         "Look at the optimizer: a compiled step, a wrapper that does not step, updates below the rounding of the "
         "dtype.",
         of_run=not_updated,
-    ),
-    Rule(
-        "gradients_not_cleared",
-        "parameters",
-        "No step of an optimizer gets gradients that an earlier step has used already.",
-        (BACKWARD, OPTIMIZERS, TRAINING_RECORDS),
-        "certain",
-        "Call optimizer.zero_grad() once between two steps.",
-        of_run=not_cleared,
-    ),
-    Rule(
-        "gradients_cleared_too_early",
-        "parameters",
-        "The gradients that a backward pass brings are there when the optimizer steps.",
-        (BACKWARD, OPTIMIZERS, TRAINING_RECORDS),
-        "certain",
-        "Call optimizer.zero_grad() before the backward pass, or after the step.",
-        of_run=cleared_too_early,
     ),
 )

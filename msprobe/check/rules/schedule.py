@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
 
 from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.facts.step_facts import StepFacts, TrainingCall, Update
@@ -25,6 +25,7 @@ _MOVING = frozenset({
 _PERIODIC = frozenset({"CyclicLR", "CosineAnnealingWarmRestarts", "CosineAnnealingLR"})
 """Schedulers whose rate may come back from 0."""
 _FEWEST, _FAR_BELOW = 3, 100.0
+_STEP = "optimizer_step"
 _OF_AN_EPOCH = 1e-6
 """Share of the epochs of a training that is rounding."""
 
@@ -119,9 +120,32 @@ def _apart(one: list[float] | tuple[float, ...], other: list[float] | tuple[floa
     )
 
 
+def _count(facts: StepFacts, kind: str) -> int:
+    return sum(call.kind == kind for call in facts.training)
+
+
+def _for_each_pass(facts: StepFacts) -> bool:
+    """Return whether a scheduler steps between two backward passes that no step of an optimizer separates."""
+    kinds = [call.kind for call in facts.training if call.kind in {"backward", "scheduler_step", _STEP}]
+    runs = [kind for kind, _ in groupby(kinds)]
+    return _STEP in runs and any(
+        runs[number : number + 3] == ["backward", "scheduler_step", "backward"] for number in range(len(runs))
+    )
+
+
 def scheduler_first(run: RunFacts) -> Iterator[Finding]:
-    """Yield schedulers whose first step comes before the first one of their optimizer, in every recorded step."""
+    """Yield schedulers whose first step comes before the first one of their optimizer, in every recorded step, or that
+    step for each micro batch."""
     for rank, steps in run.by_rank():
+        if all(map(_for_each_pass, steps)):
+            call = next(call for call in steps[0].training if call.kind == "scheduler_step")
+            scheduled, made = (sum(_count(facts, kind) for facts in steps) for kind in ("scheduler_step", _STEP))
+            reason = (
+                f"{call.facts.get('class')} steps {scheduled} times for {made} steps of the optimizer, between the "
+                "backward passes of one step: it steps for each micro batch, so that the schedule ends too early"
+            )
+            yield Finding("scheduler_before_optimizer", reason, "certain", steps[0].step, rank, stack=call.stack)
+            continue
         first = steps[0]
         order = _ordered(first)
         early = next((call for kind, call in order if kind == "scheduler" and isinstance(call, TrainingCall)), None)

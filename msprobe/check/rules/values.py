@@ -29,6 +29,8 @@ _RECTIFIERS = re.compile(r"^(relu6?_?|threshold_?|clamp_min|hardswish|silu|gelu|
 _TANH = re.compile(r"^(tanh_?|hardtanh_?|softsign|Tanh|Hardtanh|Softsign)$")
 _SIGMOID = re.compile(r"^(sigmoid_?|hardsigmoid|Sigmoid|Hardsigmoid)$")
 _ACTIVATIONS = re.compile("|".join(one.pattern for one in (_RECTIFIERS, _TANH, _SIGMOID)))
+_LOOKS_FOR_THEM = frozenset({"isnan", "isfinite", "isinf", "nan_to_num", "nanmean", "nansum", "nanmedian"})
+"""Functions by which programs find values that are missing in their data."""
 _MAY_OVERFLOW = frozenset({
     *("square", "pow", "__pow__", "mul", "__mul__", "matmul", "__matmul__", "norm", "sum", "cumsum"),
 })
@@ -62,12 +64,14 @@ def non_finite(view: StepView) -> Iterator[Finding]:
 def _source(view: StepView) -> Source | None:
     """Return the first call with a value that is not finite and that counts.
 
-    Infinities of tensors that need no gradient do not: programs make them where they compute positions.
+    Infinities of tensors that need no gradient do not: programs make them where they compute positions. Nor does NaN
+    of such tensors where a program looks for it, as for values that are missing.
     """
     from msprobe.analyze.nonfinite_source import find_source  # not free, and only wanted for such values
 
     dump, names = view.dump, list(view.dump.data)
     calls = {call.name: call for call in view.calls}
+    looks = any(map(_looks_for_them, view.calls))
     begin = 0
     for _ in range(_MOST_SOURCES):
         try:
@@ -77,19 +81,28 @@ def _source(view: StepView) -> Source | None:
         if source is None:
             return None
         call = calls.get(source.name)
-        if call is None or not _is_aside(call, source):
+        if call is None or not _is_aside(call, source, looks):
             return replace(source, entry=source.entry + begin)
         begin += source.entry + 1
     return None
 
 
-def _is_aside(call: Call, source: Source) -> bool:
-    if not source.reason.startswith("infinity") or call.phase != "forward":
+def _is_aside(call: Call, source: Source, looks: bool) -> bool:
+    """Return whether a call gets or makes such values on purpose: they are infinities of tensors that need no gradient,
+    or NaN of such tensors in a program that looks for them."""
+    infinity = source.reason.startswith("infinity")
+    if call.phase != "forward" or not (infinity or looks):
         return False
-    if call.function in _MAY_OVERFLOW and all(tensor_of(one.raw).is_finite for one in call.given):
+    if infinity and call.function in _MAY_OVERFLOW and all(tensor_of(one.raw).is_finite for one in call.given):
         return False  # it is too large for its dtype
     leaf = next((leaf for leaf in (*call.given, *call.returned) if leaf.suffix.lstrip(".") == source.slot), None)
     return leaf is not None and leaf.raw.get("requires_grad") is False
+
+
+def _looks_for_them(call: Call) -> bool:
+    """Return whether a call finds values that are missing in data, which need no gradient."""
+    data = not any(leaf.raw.get("requires_grad") is True for leaf in call.given)
+    return call.function in _LOOKS_FOR_THEM and data and not call.is_finite
 
 
 def dead_layers(view: StepView) -> Iterator[Finding]:
