@@ -38,7 +38,8 @@ NEEDS: Mapping[str, NeedOf] = {
     STEPS: NeedOf(lambda run: len(run.steps) > 1, "there is one step only; record two or three"),
     RANKS: NeedOf(lambda run: len(run.ranks) > 1, "there is one rank only"),
     COLLECTIVES: NeedOf(
-        lambda run: any(facts.collectives for facts in run.of.values()), "no collectives are recorded (level mix or L1)"
+        lambda run: any(facts.collectives for facts in run.of.values()),
+        "no collectives are recorded (level mix or L1; a wrapper's own reductions are none)",
     ),
 }
 """By key."""

@@ -11,25 +11,25 @@ from msprobe.check.rules import (
     attention,
     beginnings,
     clearing,
-    communication,
     copies,
     frozen_parts,
     monitored,
     number_formats,
     outside_weights,
     parameters,
-    replicas,
     schedule,
     training_modes,
     values,
 )
 from msprobe.check.rules.losses import targets, terms
+from msprobe.check.rules.ranks import communication, replicas, stepping
 
 RULES: tuple[Rule, ...] = (
     *parameters.RULES,
     *clearing.RULES,
     *outside_weights.RULES,
     *replicas.RULES,
+    *stepping.RULES,
     *communication.RULES,
     *schedule.RULES,
     *training_modes.RULES,

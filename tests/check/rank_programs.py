@@ -178,6 +178,37 @@ def expert_parallel(debugger: Debugger, wrong: bool) -> None:
             optimizer.step()
 
 
+class RoutedExperts(nn.Module):
+    """The router lies inside of the module that exchanges tokens, and no name says which part is an expert."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.exchange = nn.Linear(8, 1), Experts()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sent = [2, 4] if dist.get_rank() == 0 else [3, 3]
+        expected = [2, 3] if dist.get_rank() == 0 else [4, 3]
+        own = self.exchange.own
+        weighted = torch.sigmoid(self.gate(x)) * x
+        return Exchange.apply(torch.tanh(own(Exchange.apply(weighted, sent, expected))), expected, sent)
+
+
+def router_alone(debugger: Debugger, wrong: bool) -> None:
+    """The gradient of the router is not reduced, as those of the experts are not."""
+    torch.manual_seed(7)
+    model = nn.ModuleDict({"front": nn.Linear(8, 8), "moe": RoutedExperts()})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seed_data()
+    for _ in range(STEPS):
+        data, _ = batch()
+        with step(debugger, model):
+            optimizer.zero_grad()
+            model["moe"](model["front"](data)).square().mean().backward()
+            for parameter in [*model["front"].parameters(), *(() if wrong else model["moe"].gate.parameters())]:
+                dist.all_reduce(parameter.grad)
+            optimizer.step()
+
+
 def pipeline(debugger: Debugger, wrong: bool) -> None:
     """Two stages with the same names of layers, begun with the same numbers."""
     torch.manual_seed(7)
@@ -218,6 +249,49 @@ def sharded(debugger: Debugger, wrong: bool) -> None:
             optimizer.zero_grad()
             F.cross_entropy(model(data), classes).backward()
             optimizer.step()
+
+
+def own_norm(debugger: Debugger, wrong: bool) -> None:
+    """Shards are clipped by a norm that is made by hand: that of all, or that of the shards of this rank."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = perceptron()
+    fully_shard(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    seed_data()
+    for _ in range(STEPS):
+        data, classes = batch()
+        with step(debugger, model):
+            optimizer.zero_grad()
+            F.cross_entropy(model(data), classes).backward()
+            shards = [parameter.grad.to_local() for parameter in model.parameters()]
+            total = torch.stack([shard.square().sum() for shard in shards]).sum()
+            if not wrong:
+                dist.all_reduce(total)
+            for shard in shards:
+                shard.mul_(0.01 / total.sqrt())
+            optimizer.step()
+
+
+def own_rate(debugger: Debugger, wrong: bool) -> None:
+    """A scheduler follows the loss: that of all ranks, or that of this rank."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = perceptron()
+    fully_shard(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    seed_data()
+    for number in range(STEPS + 1):
+        data, classes = batch()
+        with step(debugger, model):
+            optimizer.zero_grad()
+            F.cross_entropy(model(data), classes).backward()
+            optimizer.step()
+            measured = torch.tensor(float(number) if dist.get_rank() else -(1e3**number))
+            if not wrong:
+                dist.all_reduce(measured)
+            schedule.step(measured)
 
 
 def by_hand(debugger: Debugger, wrong: bool) -> None:
@@ -290,6 +364,9 @@ PLANTED: dict[str, tuple[Program, str, str]] = {
     "left_out": (left_out, "replicas_apart", "head"),
     "same_data": (same_data, "same_data_on_ranks", "linear"),
     "clipped_on_one_rank": (clipped_on_one_rank, "replicas_apart", "norm"),
+    "router_alone": (router_alone, "replicas_apart", "moe.gate"),
+    "own_norm": (own_norm, "shards_scaled_apart", ""),
+    "own_rate": (own_rate, "steps_differ_on_ranks", ""),
     "by_hand": (by_hand, "collective_result_wrong", "all_reduce"),
     "other_operation": (other_operation, "collectives_differ", "all_reduce"),
 }

@@ -69,6 +69,22 @@ class Roles:
             if one.function in _ALL_TO_ALL and one.module
         }
 
+    def _runs_before_exchange(self, name: str, path: str) -> bool:
+        """Return whether the module of a parameter gets its input before tokens are exchanged, as a router does, in
+        every step that shows both."""
+        found = []
+        for facts in self.run.of.values():
+            module = facts.parameters[name].module if name in facts.parameters else ""
+            calls = [call.place for call in facts.modules if call.path == module]
+            moves = [
+                one.place
+                for one in facts.collectives
+                if one.module == path and one.function in _ALL_TO_ALL and _moves_activations(one)
+            ]
+            if calls and moves:
+                found.append(min(calls) < min(moves))
+        return bool(found) and all(found)
+
     def share_layers(self, ranks: Iterable[int]) -> bool:
         """Return whether some of these ranks compute parts of one layer."""
         wanted = set(ranks)
@@ -78,7 +94,9 @@ class Roles:
         """Return whether a parameter may be that of an expert that one rank alone holds."""
         if EXPERT.search(name):
             return True
-        return any(name.startswith(f"{path}.") for path in self.expert_paths if path)
+        return any(
+            name.startswith(f"{path}.") and not self._runs_before_exchange(name, path) for path in self.expert_paths
+        )
 
     def begin_equal(self, name: str) -> list[tuple[int, ...]]:
         """Return the ranks on which a parameter begins with the same values, in groups of two and more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msprobe.check.facts.step_facts import BatchTensor, Parameter
-from msprobe.check.rules.replicas import replicas_apart, same_data, tied_apart
+from msprobe.check.rules.ranks.replicas import replicas_apart, same_data, tied_apart
 from tests.check.made_facts import collective, facts, module, parameter, run_of, tensor
 
 
@@ -102,3 +102,34 @@ def test_replicas_that_never_were_equal_get_equal_gradients() -> None:
     (found,) = replicas_apart(run((0.5, 0.5)))
     assert (found.rule, found.step, found.parameter, found.ranks) == ("replicas_apart", 0, "a.weight", (0, 1))
     assert list(replicas_apart(run((0.5, 0.7)))) == []  # shards, or experts
+
+
+def frozen(norm: float) -> Parameter:
+    return Parameter(False, "fc", "Linear", tensor(norm, 4, 4), tensor(norm, 4, 4))
+
+
+def test_a_frozen_copy_that_begins_apart_beside_equal_originals() -> None:
+    steps = [
+        facts(rank=rank, parameters={"net.fc.weight": parameter(1.0, 1.1), "teacher.fc.weight": frozen(3.0 + rank)})
+        for rank in (0, 1)
+    ]
+    (found,) = replicas_apart(run_of(*steps))
+    assert (found.parameter, found.certainty) == ("teacher.fc.weight", "likely")
+    alone = [facts(rank=rank, parameters={"teacher.fc.weight": frozen(3.0 + rank)}) for rank in (0, 1)]
+    assert list(replicas_apart(run_of(*alone))) == []
+
+
+def test_a_router_before_the_exchange_is_a_replica_and_an_expert_behind_it_is_none() -> None:
+    steps = [
+        facts(
+            rank=rank,
+            parameters={
+                "moe.gate.weight": Parameter(True, "moe.gate", "Linear", tensor(1.0), tensor(1.1 + rank)),
+                "moe.ffn.weight": Parameter(True, "moe.ffn", "Linear", tensor(2.0), tensor(2.1 + rank)),
+            },
+            modules=[module("moe.gate", 1.0, place=1), module("moe.ffn", 1.0, place=5)],
+            collectives=[collective("all_to_all_single", 1.0, 1.0, module="moe", place=3, in_forward=True)],
+        )
+        for rank in (0, 1)
+    ]
+    assert [found.parameter for found in replicas_apart(run_of(*steps))] == ["moe.gate.weight"]

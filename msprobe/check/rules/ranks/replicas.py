@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from msprobe.check.facts.roles import NORMS, Roles
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, gradient_of, histories
-from msprobe.check.facts.step_facts import StepFacts, Tensor, differ
+from msprobe.check.facts.step_facts import ModuleCall, StepFacts, Tensor, differ
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import BACKWARD, CALLS, PARAMETERS, RANKS, STEPS
 from msprobe.check.rule import Rule
@@ -46,14 +46,17 @@ def replicas_apart(run: RunFacts) -> Iterator[Finding]:
                 f"{name} begins equal on ranks {', '.join(map(str, ranks))} and differs from step {step} on (rank "
                 f"{rank}): replicas come apart; {kept}"
             )
+            call = _call_of(run, rank, history)
             what = Finding(
-                "", reason, certainty, step, rank, parameter=name, ranks=ranks, call=_call_of(run, rank, history)
-            )
+                "", reason, certainty, step, rank, parameter=name, ranks=ranks, call=call and call.name,
+                place=_place(run.of[step, rank], call),
+            )  # fmt: skip
             found.append((history, what))
             break
         else:
             found += _begin_apart(roles, name)
-    found.sort(key=lambda pair: pair[1].step or 0)
+            found += _frozen_apart(roles, name)
+    found.sort(key=lambda pair: (pair[1].step or 0, pair[1].place))
     yield from per_module("replicas_apart", found)
 
 
@@ -64,7 +67,8 @@ def _beside(roles: Roles, in_step: list[str], ranks: tuple[int, ...], step: int)
     if roles.share_layers(ranks):
         return (
             "no parameter that these ranks share stays equal, and they compute parts of the same layers: one of them "
-            "clips or scales its gradients alone (by the norm of its own part), or their gradients are not reduced"
+            "clips or scales its gradients alone (by the norm of its own part), or their gradients are not reduced "
+            "over these ranks (but over none, or over those of another group)"
         )
     equal = _with_equal_gradients(roles, ranks, step)
     if equal:
@@ -74,7 +78,7 @@ def _beside(roles: Roles, in_step: list[str], ranks: tuple[int, ...], step: int)
         )
     return (
         "no parameter stays equal there: gradients are not reduced over these ranks (the model is called without its "
-        "wrapper, or the wrapper lost its hooks)"
+        "wrapper, the wrapper lost its hooks, or the last backward pass runs under no_sync)"
     )
 
 
@@ -119,8 +123,54 @@ def _begin_apart(roles: Roles, name: str) -> Iterator[tuple[ParameterHistory, Fi
             "before the training did not reach a rank as a whole)"
         )
         call = _call_of(roles.run, other, own[other])
-        yield own[other], Finding("", reason, "likely", step, other, parameter=name, ranks=(rank, other), call=call)
+        yield own[other], Finding("", reason, "likely", step, other, parameter=name, ranks=(rank, other),
+                                  call=call and call.name)  # fmt: skip
         return
+
+
+def _frozen_apart(roles: Roles, name: str) -> Iterator[tuple[ParameterHistory, Finding]]:
+    """Yield a frozen parameter of which two ranks have other values from the beginning, where the parameter that it is
+    a copy of, as that of a teacher, is a replica."""
+    own = {rank: parameters[name] for rank, parameters in roles.parameters.items() if name in parameters}
+    for rank, other in pairwise(own):
+        states = [state for one in (rank, other) for _, state in own[one].states]
+        if roles.has_stages or roles.share_layers((rank, other)) or roles.is_expert(name):
+            continue
+        if any(state.requires_grad or state.sharded for state in states):
+            continue
+        apart = own[rank].first_difference(own[other])
+        begins = min(own[rank].moments, default=None)
+        original = _original(roles, name, rank, other) if apart is not None and apart[0] == begins else None
+        if apart is None or original is None:
+            continue
+        step = apart[0][0]
+        reason = (
+            f"{name} is frozen and has other values on rank {other} than on rank {rank} from step {step} on, and "
+            f"{original}, which it seems to be a copy of, is equal there: the copy was made before the ranks got equal "
+            "weights"
+        )
+        call = _call_of(roles.run, other, own[other])
+        yield own[other], Finding("", reason, "likely", step, other, parameter=name, ranks=(rank, other),
+                                  call=call and call.name)  # fmt: skip
+        return
+
+
+def _original(roles: Roles, name: str, rank: int, other: int) -> str | None:
+    """Return the trained parameter of the same shape, and of the same name but for its first part, that begins equal on
+    two ranks."""
+    tail = name.partition(".")[2]
+    shape = roles.parameters[rank][name].values()[0][1].shape
+    for found, history in roles.parameters[rank].items():
+        if found == name or not tail or found.partition(".")[2] != tail or not history.requires_grad:
+            continue
+        values = history.values()
+        if (
+            values
+            and values[0][1].shape == shape
+            and any({rank, other} <= set(one) for one in roles.begin_equal(found))
+        ):
+            return found
+    return None
 
 
 def _are_equal(gradients: list[Tensor], others: list[Tensor]) -> bool:
@@ -133,7 +183,10 @@ def _are_equal(gradients: list[Tensor], others: list[Tensor]) -> bool:
 
 def _of_gradients(run: RunFacts, name: str, ranks: tuple[int, ...], step: int) -> str:
     """Return whether the gradients that optimizers get differ too, in words."""
-    every = [gradient_of(run.of[step, rank], name) for rank in ranks if (step, rank) in run.of]
+    steps = [run.of[step, rank] for rank in ranks if (step, rank) in run.of]
+    if len({bool(facts.updates) for facts in steps}) > 1:
+        return "; an optimizer steps on some of these ranks only"
+    every = [gradient_of(facts, name) for facts in steps]
     if not every or not all(every):
         return ""
     if any(differ(gradients[0], every[0][0]) for gradients in every):
@@ -169,10 +222,16 @@ def buffers_apart(run: RunFacts) -> Iterator[Finding]:
             return
 
 
-def _call_of(run: RunFacts, rank: int, history: ParameterHistory) -> str | None:
+def _call_of(run: RunFacts, rank: int, history: ParameterHistory) -> ModuleCall | None:
     path = history.last.module
-    calls = (call.name for facts in run.rank(rank) for call in facts.modules if call.path == path)
+    calls = (call for facts in run.rank(rank) for call in facts.modules if call.path == path)
     return next(calls, None) if path else None
+
+
+def _place(facts: StepFacts, call: ModuleCall | None) -> int:
+    """Return where a parameter that came apart stands among the findings of its step: after those of calls, and before
+    the parameters of earlier calls, whose gradients may differ only because of it."""
+    return 2 * facts.entries - (call.place if call is not None else 0)
 
 
 def _is_replica(roles: Roles, history: ParameterHistory, ranks: tuple[int, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msprobe.check.facts.step_facts import Collective
-from msprobe.check.rules.communication import different_calls, exchanged_sizes, wrong_results
+from msprobe.check.rules.ranks.communication import different_calls, exchanged_sizes, wrong_results
 from tests.check.made_facts import collective, facts, run_of, tensor
 
 
