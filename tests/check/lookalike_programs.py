@@ -181,10 +181,102 @@ def drawn_actions(debugger: Debugger) -> None:
         optimizer.step()
 
 
+def missing_values(debugger: Debugger) -> None:
+    """NaN stands for what is missing in the data; the program looks for it."""
+    model = nn.Linear(FEATURES, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    for _ in steps(debugger, model):
+        data, target = torch.randn(SAMPLES, FEATURES), torch.randn(SAMPLES, 1)
+        data[0, :3], target[1] = float("nan"), float("nan")
+        known = target == target
+        filled = torch.nan_to_num(data - torch.nanmean(data, 0))
+        optimizer.zero_grad()
+        (torch.where(known, target, 0.0) - model(filled)).square()[known].mean().backward()
+        optimizer.step()
+
+
+def shared_targets(debugger: Debugger) -> None:
+    """Several critics have one target, and quantiles of both sides are compared in all pairs."""
+    model = nn.Linear(FEATURES, 5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    for _ in steps(debugger, model):
+        found = model(torch.randn(SAMPLES, FEATURES))
+        ensemble = F.mse_loss(found.T, torch.randn(1, SAMPLES))
+        pairs = F.smooth_l1_loss(found[:, None], torch.randn(SAMPLES, 5, 1), reduction="none")
+        optimizer.zero_grad()
+        (ensemble + pairs.sum(2).mean()).backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def nudge(model: nn.Module, factor: float) -> None:
+    for one in model.parameters():
+        one.add_(factor * torch.ones_like(one))
+
+
+@torch.no_grad()
+def descend(model: nn.Module) -> None:
+    for one in model.parameters():
+        assert one.grad is not None
+        one -= 0.1 * one.grad
+        one.grad.zero_()
+
+
+def moved_without_gradients(debugger: Debugger) -> None:
+    """One model is moved by what its losses say; another one beside it, by gradients and by hand."""
+    model, other = perceptron(), nn.Linear(FEATURES, CLASSES)
+    for _ in steps(debugger, model):
+        data, classes = batch()
+        for factor in (1e-3, -2e-3, 1e-3):
+            nudge(model, factor)
+            with torch.no_grad():
+                F.cross_entropy(scores(model, data), classes)
+        F.cross_entropy(other(data), classes).backward()
+        descend(other)
+
+
+def entropy_of_teacher(debugger: Debugger) -> None:
+    """A term of the loss is made by the teacher alone, which is frozen: it is there for the figure."""
+    model = nn.ModuleDict({"student": nn.Linear(FEATURES, CLASSES), "teacher": nn.Linear(FEATURES, CLASSES)})
+    model["teacher"].requires_grad_(False)
+    optimizer = torch.optim.SGD(model["student"].parameters(), lr=1e-2)
+    for _ in steps(debugger, model):
+        data, _ = batch()
+        soft = model["teacher"](data).softmax(-1)
+        negative_entropy = (soft * soft.log()).sum(-1).mean()
+        optimizer.zero_grad()
+        (negative_entropy + F.cross_entropy(model["student"](data), soft)).backward()
+        optimizer.step()
+
+
+class Masked(nn.Module):
+    """Attention that gets its mask: one layer reads in both directions and forward only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(16, 48)
+
+    def forward(self, x: torch.Tensor, causal: bool) -> torch.Tensor:
+        query, key, value = self.project(x).chunk(3, -1)
+        found: torch.Tensor = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+        return found
+
+
+def both_directions(debugger: Debugger) -> None:
+    model = Masked()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    for _ in steps(debugger, model):
+        data = torch.randn(3, 7, 16)
+        optimizer.zero_grad()
+        (model(data, causal=True).square().mean() + model(data, causal=False).square().mean()).backward()
+        optimizer.step()
+
+
 LOOKALIKES: dict[str, Callable[[Debugger], None]] = {
     program.__name__: program
     for program in (
         attack_on_data, sharpness_aware, combined_gradients, sizes_of_gradients, line_search, pairs_on_purpose,
-        probabilities_by_hand, time_first, copied_text, drawn_actions,
+        probabilities_by_hand, time_first, copied_text, drawn_actions, missing_values, shared_targets,
+        moved_without_gradients, entropy_of_teacher, both_directions,
     )
 }  # fmt: skip

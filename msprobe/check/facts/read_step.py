@@ -115,6 +115,9 @@ class _Reader:
         self._collectives: list[Collective] = []
         self._batch: list[BatchTensor] = []
         self._made: set[int] = set()
+        self._frozen = {
+            mark_of(one.left) for one in self._known.values() if one.left is not None and not one.requires_grad
+        }
         self._calls: list[Call] = []
         self._evaluated: dict[str, bool] = {}
         self._outside: list[OutsideWeight] = []
@@ -292,6 +295,8 @@ class _Reader:
         for leaf, own in zip(call.given, call.given_marks, strict=True):
             raw = leaf.raw
             if raw.get("requires_grad") is True or own in self._made or count_of(raw) < 2:
+                continue
+            if own in self._frozen:
                 continue
             self._made.add(own)
             self._batch.append(BatchTensor(f"{call.name}{leaf.suffix}", call.path, tensor_of(raw), call.place))

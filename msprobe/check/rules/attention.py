@@ -69,7 +69,8 @@ def sees_future(view: StepView) -> Iterator[Finding]:
         reason = f"the mask of {call.function} {_SAID[effect]}"
         yield view.finding("attention_sees_future", call, reason, certainty=certainty)
         return
-    for found_here in kinds.values():
+    for attentions in kinds.values():
+        found_here = _decided(attentions)
         causal = [one for one in found_here if one.causal]
         open_ones = [one for one in found_here if not one.causal]
         if causal and open_ones and len(open_ones) <= len(causal):
@@ -79,6 +80,14 @@ def sees_future(view: StepView) -> Iterator[Finding]:
                 f"{other.module or 'others'} hides them: the causal mask is missing here"
             )
             yield view.finding("attention_sees_future", call, reason, certainty="likely")
+
+
+def _decided(found: list[_Attention]) -> list[_Attention]:
+    """Return attention without that of modules which are called in both ways, with a causal mask and without it."""
+    ways: dict[str, set[bool]] = {}
+    for one in found:
+        ways.setdefault(one.call.module, set()).add(one.causal)
+    return [one for one in found if len(ways[one.call.module]) == 1]
 
 
 def over_other_axis(view: StepView) -> Iterator[Finding]:

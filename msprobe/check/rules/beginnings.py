@@ -79,7 +79,8 @@ def replaced(run: RunFacts) -> Iterator[Finding]:
                 before, after, moved, jumped = jump
                 reason = (
                     f"{history.name} changes by {jumped:.2g} of its size between step {before} and step {after}, "
-                    f"outside of any recorded step (these move it by {moved:.2g}): it is initialised or loaded again"
+                    f"outside of any recorded step (these move it by {moved:.2g}): it is initialised or loaded again, "
+                    "which is right only where layers are reset by a plan"
                 )
                 certainty: Certainty = "likely" if jumped > _REPLACED else "possible"  # it may be pruned on purpose
                 found.append((history, Finding("", reason, certainty, after, rank, parameter=history.name)))

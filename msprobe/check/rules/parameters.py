@@ -125,13 +125,15 @@ def without_optimizer(run: RunFacts) -> Iterator[Finding]:
                 if held.nameless
                 else "a group of its parameters is empty, as that of an iterator that was used up before"
                 if held.has_empty_group
-                else "it was not given to one, or was added to the model afterwards"
+                else "it was not given to one, or was added to the model afterwards (where it is not meant to be "
+                "trained, set its requires_grad to False)"
             )
             reason = f"{history.name} needs a gradient and gets one, but no optimizer that steps holds it: {other}"
             apart = len(held.optimizers) > 1 or history.name.partition(".")[0].isdigit()
             siblings = history.name.rpartition(".")[0]
             beside = any(name.rpartition(".")[0] == siblings for name in held.names)
-            certainty: Certainty = "possible" if apart and not beside and not held.nameless else "certain"
+            sure = bool(held.nameless) or held.has_empty_group or beside
+            certainty: Certainty = "certain" if sure else "possible" if apart else "likely"
             found.append(
                 (history, Finding("", reason, certainty, seen[0].step, rank, parameter=history.name,
                                   stack=first_update[1].stack))

@@ -43,10 +43,11 @@ def dropout_in_evaluation(view: StepView) -> Iterator[Finding]:
         told.add(call.module)
         reason = (
             f"{call.function} drops {share:g} of the elements while {call.module or 'the module around it'} is in "
-            "evaluation mode: the function is not told the mode of the module (training=self.training, dropout_p)"
+            "evaluation mode: the function is not told the mode of the module (training=self.training, dropout_p), "
+            "unless it drops in evaluation on purpose"
         )
         by_hand = call.function == "bernoulli_" and not DROPOUT.search(call.parent)  # it may be a sample
-        yield view.finding("dropout_in_evaluation", call, reason, certainty="possible" if by_hand else "certain")
+        yield view.finding("dropout_in_evaluation", call, reason, certainty="possible" if by_hand else "likely")
 
 
 def _is_between_evaluated(view: StepView, call: Call) -> bool:
@@ -255,7 +256,7 @@ RULES = (
         "modes",
         "Nothing is dropped in evaluation mode.",
         (CALLS, MODULES),
-        "certain",
+        "likely",
         "Pass training=self.training, or dropout_p=self.p if self.training else 0.0.",
         of_step=dropout_in_evaluation,
     ),

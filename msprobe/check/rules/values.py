@@ -31,6 +31,7 @@ _SIGMOID = re.compile(r"^(sigmoid_?|hardsigmoid|Sigmoid|Hardsigmoid)$")
 _ACTIVATIONS = re.compile("|".join(one.pattern for one in (_RECTIFIERS, _TANH, _SIGMOID)))
 _LOOKS_FOR_THEM = frozenset({"isnan", "isfinite", "isinf", "nan_to_num", "nanmean", "nansum", "nanmedian"})
 """Functions by which programs find values that are missing in their data."""
+_COMPARES = frozenset({"eq", "ne", "__eq__", "__ne__"})
 _MAY_OVERFLOW = frozenset({
     *("square", "pow", "__pow__", "mul", "__mul__", "matmul", "__matmul__", "norm", "sum", "cumsum"),
 })
@@ -101,8 +102,11 @@ def _is_aside(call: Call, source: Source, looks: bool) -> bool:
 
 def _looks_for_them(call: Call) -> bool:
     """Return whether a call finds values that are missing in data, which need no gradient."""
-    data = not any(leaf.raw.get("requires_grad") is True for leaf in call.given)
-    return call.function in _LOOKS_FOR_THEM and data and not call.is_finite
+    if call.is_finite or any(leaf.raw.get("requires_grad") is True for leaf in call.given):
+        return False
+    values = [tensor_of(leaf.raw).key for leaf in call.given]
+    with_itself = call.function in _COMPARES and len(values) == 2 and values[0] == values[1]  # NaN is not equal to NaN
+    return call.function in _LOOKS_FOR_THEM or with_itself
 
 
 def dead_layers(view: StepView) -> Iterator[Finding]:

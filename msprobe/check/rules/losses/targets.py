@@ -60,20 +60,24 @@ def broadcast(view: StepView) -> Iterator[Finding]:
         if call.function in told:
             continue
         told.add(call.function)
-        reason = (
-            f"{call.function} gets shape {list(own.shape)} and a target of shape {list(target.shape)}: they are "
-            "broadcast, so each prediction is compared with the targets of others"
+        repeated = _is_repeated(own.shape, target.shape)
+        effect = (
+            "one of them is used again for each part of the other one"
+            if repeated
+            else "they are broadcast, so each prediction is compared with the targets of others"
         )
-        certainty: Certainty = "possible" if _all_pairs(own.shape, target.shape) else "certain"
+        reason = f"{call.function} gets shape {list(own.shape)} and a target of shape {list(target.shape)}: {effect}"
+        certainty: Certainty = "possible" if repeated or len(own.shape) == len(target.shape) else "certain"
         yield view.finding("loss_shapes_differ", call, reason, certainty=certainty)
     yield from _crossed(view)
 
 
-def _all_pairs(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether two shapes are those of a row and a column, as programs write where they want all pairs."""
-    lengths = zip(one, other, strict=False)
-    apart = [(left, right) for left, right in lengths if left != right]
-    return len(one) == len(other) and (1 in (left for left, _ in apart)) and (1 in (right for _, right in apart))
+def _is_repeated(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Return whether one of two tensors of equal numbers of axes is repeated along axes of length 1, as programs write
+    it on purpose, and the other one is not."""
+    lengths = list(zip(one, other, strict=False))
+    fits = all(left == right or left == 1 for left, right in lengths)
+    return len(one) == len(other) and (fits or all(left == right or right == 1 for left, right in lengths))
 
 
 def _crossed(view: StepView) -> Iterator[Finding]:

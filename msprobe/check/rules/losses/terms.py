@@ -54,7 +54,8 @@ def added_without_path(view: StepView) -> Iterator[Finding]:
     sums = [(call, cut) for call in view.calls if (cut := _without_gradient(call)) is not None]
     if not sums or not view.facts.has_backward:
         return
-    values = (parameter.used or parameter.left for parameter in view.facts.parameters.values())
+    trained = (parameter for parameter in view.facts.parameters.values() if parameter.requires_grad)
+    values = (parameter.used or parameter.left for parameter in trained)
     cut_ones = cut_off(view.calls, {mark_of(value) for value in values if value is not None})
     alive = differentiated(view.calls)
     for call, cut in sums:

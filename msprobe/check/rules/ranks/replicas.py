@@ -242,7 +242,7 @@ def _is_replica(roles: Roles, history: ParameterHistory, ranks: tuple[int, ...])
     if roles.has_stages and not roles.same_inputs(history.last.module, ranks):
         return False  # stages number their layers anew
     if not roles.share_layers(ranks):
-        return True
+        return not first.is_constant or _shares_varied(roles, ranks)
     # ranks that share layers begin equal with the constants of a bias that is cut, too
     siblings = [
         other
@@ -252,6 +252,15 @@ def _is_replica(roles: Roles, history: ParameterHistory, ranks: tuple[int, ...])
     if any(ranks not in roles.begin_equal(other.name) for other in siblings):
         return False
     return not first.is_constant or bool(NORMS.search(history.last.kind))
+
+
+def _shares_varied(roles: Roles, ranks: tuple[int, ...]) -> bool:
+    """Return whether ranks begin with another parameter in common that is no constant, or have none at all: ones and
+    zeros are what models of other seeds begin with, too."""
+    own = (name for name in roles.parameters[ranks[0]] if all(name in roles.parameters[rank] for rank in ranks))
+    varied = [name for name in own if (values := roles.parameters[ranks[0]][name].values())
+              and not values[0][1].is_constant]  # fmt: skip
+    return not varied or any(set(ranks) <= set(group) for name in varied for group in roles.begin_equal(name))
 
 
 def _certainty(roles: Roles, history: ParameterHistory, in_step: list[str]) -> Certainty:
@@ -297,7 +306,8 @@ def _copies_apart(run: RunFacts) -> Iterator[Finding]:
             where = "" if rank == other_rank else f" (rank {rank} and rank {other_rank})"
             reason = (
                 f"{embedding.name} and {head.name}{where} begin with the same values and differ from step {step} on: "
-                "tied weights come apart, as only one of them gets the other's gradient or neither does"
+                "tied weights come apart, as only one of them gets the other's gradient or neither does (unless one "
+                "only begins as a copy of the other)"
             )
             yield Finding("tied_weights_apart", reason, "likely", step, other_rank, parameter=head.name,
                           module=head.last.module or None, ranks=tuple(sorted({rank, other_rank})))  # fmt: skip

@@ -133,3 +133,18 @@ def test_a_router_before_the_exchange_is_a_replica_and_an_expert_behind_it_is_no
         for rank in (0, 1)
     ]
     assert [found.parameter for found in replicas_apart(run_of(*steps))] == ["moe.gate.weight"]
+
+
+def test_ones_and_zeros_alone_make_no_replicas() -> None:
+    """Each rank trains a model of its own: they begin equal only with what every model begins with."""
+    steps = [
+        facts(
+            rank=rank,
+            parameters={
+                "fc.weight": parameter(1.0 + rank, 1.5 + rank),
+                "norm.weight": Parameter(True, "norm", "LayerNorm", tensor(0.0, 4), tensor(0.1 + rank)),
+            },
+        )
+        for rank in (0, 1)
+    ]
+    assert list(replicas_apart(run_of(*steps))) == []
