@@ -91,6 +91,20 @@ def sizes_of_gradients(debugger: Debugger) -> None:
         optimizer.step()
 
 
+def passes_after_the_step(debugger: Debugger) -> None:
+    """The step of the optimizer begins what is recorded as a step, and later passes are only looked at."""
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    for _ in steps(debugger, model):
+        data, classes = batch()
+        F.cross_entropy(scores(model, data), classes).backward()
+        optimizer.step()
+        for _ in range(2):
+            optimizer.zero_grad()
+            F.cross_entropy(scores(model, data), classes).backward()
+        optimizer.zero_grad()
+
+
 def line_search(debugger: Debugger) -> None:
     model = perceptron()
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
@@ -275,7 +289,7 @@ def both_directions(debugger: Debugger) -> None:
 LOOKALIKES: dict[str, Callable[[Debugger], None]] = {
     program.__name__: program
     for program in (
-        attack_on_data, sharpness_aware, combined_gradients, sizes_of_gradients, line_search, pairs_on_purpose,
+        attack_on_data, sharpness_aware, combined_gradients, sizes_of_gradients, passes_after_the_step, line_search, pairs_on_purpose,
         probabilities_by_hand, time_first, copied_text, drawn_actions, missing_values, shared_targets,
         moved_without_gradients, entropy_of_teacher, both_directions,
     )

@@ -90,7 +90,9 @@ def _discards(view: StepView) -> Iterator[Finding]:
     first, second = lost
     if _wants_data_gradients(view) or not _runs_between(view, first, second) or _weights_move(view):
         return
-    update = next(one for one in facts.updates if one.after >= second.after)
+    update = next((one for one in facts.updates if one.after >= second.after), None)
+    if update is None or view.non_finite:  # a gradient scaler may have left a step out
+        return
     reason = (
         f"gradients are cleared between two backward passes before {update.kind} steps: it gets those of the second "
         "pass alone, and those of the first one are lost"
@@ -123,11 +125,8 @@ def _of_one_pass(facts: StepFacts, update: Update) -> bool:
 
 
 def _by_one_factor(update: Update, brought: Mapping[str, list[Tensor]], number: int) -> bool:
-    pairs = (
-        [(update.gradients[name], passes[number]) for name, passes in brought.items() if number < len(passes)]
-        if update.gradients
-        else []
-    )
+    gets: Mapping[str, Tensor] = update.gradients or {}
+    pairs = ((gets[name], passes[number]) for name, passes in brought.items() if number < len(passes))
     factors = [one.norm / other.norm for one, other in pairs if has_value(other)]
     return bool(factors) and all(math.isclose(one, factors[0], rel_tol=_ROUNDED) for one in factors)
 
