@@ -149,7 +149,7 @@ class MonitorSession:
         if len(self._records):
             self.end_step()
         for sink in self._sinks:
-            sink.close()
+            self._close(sink)
 
     def _unhook(self) -> None:
         for remove in reversed(self._hooks):
@@ -308,7 +308,7 @@ class MonitorSession:
         self._records.change_statistics(changed)
         for sink in self._sinks:
             if sink not in sinks:
-                sink.close()
+                self._close(sink)
         self._sinks = list(sinks)
 
     def _finish_observers(self) -> None:
@@ -340,9 +340,20 @@ class MonitorSession:
                 logger.warning("%s: %s. %s", where, error_text(error), disk_remedy(error, "output folder"))
 
     @unrecorded
+    def _close(self, sink: RowSink) -> None:
+        try:
+            sink.close()
+        except OSError as error:
+            where = "monitor: the end of the last file is not written"
+            logger.warning("%s: %s. %s", where, error_text(error), disk_remedy(error, "output folder"))
+
+    @unrecorded
     def _write_into(self, sink: RowSink, step: int, rows: list[Row]) -> None:
         try:
             sink.write(step, rows)
+            if sink in self._failed:
+                self._failed.remove(sink)
+                logger.warning("monitor: rows are written again, from step %d on", step)
         except OSError as error:
             if sink not in self._failed:  # one line, not one for each step
                 self._failed.append(sink)

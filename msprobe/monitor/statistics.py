@@ -29,7 +29,8 @@ def _plain(key: str) -> Callable[[Measured], Any]:
 
 def _share(measured: Measured) -> float | None:
     count, elements = measured.get("zeros"), measured.get("elements")
-    return None if count is None or not elements else count / elements
+    left_out = measured.get("left_out", 0)  # zeros that a sparse tensor does not store
+    return None if count is None or not elements else (count + left_out) / elements
 
 
 STATISTICS: Final = (

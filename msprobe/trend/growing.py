@@ -27,7 +27,7 @@ from msprobe.trend.further_tables import (
     ranks_of,
     write_tiles,
 )
-from msprobe.trend.published_tables import column_name, published_tables
+from msprobe.trend.published_tables import column_of, published_tables
 from msprobe.trend.targets import TargetName, Targets, parameter_tags
 
 ENDS = ("min_step", "max_step", "max_rank")
@@ -160,12 +160,12 @@ class GrowingDatabase:
             self._targets = Targets(self._connection)
         for name in statistics:
             if name not in self._columns:
-                self._connection.execute(f"ALTER TABLE trend_data ADD COLUMN {column_name(name)} REAL DEFAULT NULL")
+                self._connection.execute(f"ALTER TABLE trend_data ADD COLUMN {column_of(name)} REAL DEFAULT NULL")
                 self._columns.append(name)
         existing = {row[1] for row in self._connection.execute("PRAGMA table_info(global_stats)")}
         for name in metrics:
             if name not in existing:
-                self._connection.execute(f"ALTER TABLE global_stats ADD COLUMN {column_name(name)} TEXT DEFAULT NULL")
+                self._connection.execute(f"ALTER TABLE global_stats ADD COLUMN {column_of(name)} TEXT DEFAULT NULL")
             if name not in self._metrics:
                 self._metrics[name] = len(self._metrics) + 1
                 self._connection.execute("INSERT INTO monitoring_metrics VALUES (?,?)", (self._metrics[name], name))

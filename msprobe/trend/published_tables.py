@@ -22,9 +22,9 @@ def published_tables(statistics: Sequence[str], metrics: Sequence[str], ends: Se
         metrics: names of the columns of ``global_stats``.
         ends: its first columns.
     """
-    values = ", ".join(f"{column_name(name)} REAL DEFAULT NULL" for name in statistics)
+    values = ", ".join(f"{column_of(name)} REAL DEFAULT NULL" for name in statistics)
     texts = [f"{name} INTEGER DEFAULT 0" for name in ends] + [
-        f"{column_name(name)} TEXT DEFAULT NULL" for name in metrics
+        f"{column_of(name)} TEXT DEFAULT NULL" for name in metrics
     ]
     return f"""
 CREATE TABLE monitoring_targets (
@@ -69,8 +69,8 @@ CREATE TABLE global_stats (
 """
 
 
-def column_name(name: str) -> str:
-    """Return a name that is safe as the name of a column.
+def column_of(name: str) -> str:
+    """Return a name as that of a column in SQL; in quotes, since some are words of SQL, such as ``update``.
 
     Raises:
         ReadError: it is none.
@@ -79,4 +79,4 @@ def column_name(name: str) -> str:
         raise ReadError(
             f"{json_text(name)} cannot be the name of a statistic or metric; correct the titles of the file"
         )
-    return name
+    return f'"{name}"'

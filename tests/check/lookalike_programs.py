@@ -289,7 +289,8 @@ def both_directions(debugger: Debugger) -> None:
 LOOKALIKES: dict[str, Callable[[Debugger], None]] = {
     program.__name__: program
     for program in (
-        attack_on_data, sharpness_aware, combined_gradients, sizes_of_gradients, passes_after_the_step, line_search, pairs_on_purpose,
+        attack_on_data, sharpness_aware, combined_gradients, sizes_of_gradients, passes_after_the_step,
+        line_search, pairs_on_purpose,
         probabilities_by_hand, time_first, copied_text, drawn_actions, missing_values, shared_targets,
         moved_without_gradients, entropy_of_teacher, both_directions,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,16 @@ def test_the_first_step_has_the_number_that_is_given(output: Path) -> None:
     optimizer.step()
     monitor.stop()
     assert names_of(output) == ["grad_reduced_7-7.csv", "grad_unreduced_7-7.csv"]
+
+
+def test_a_database_in_a_folder_that_is_gone_ends_no_training(output: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    monitor = TrainerMon({"wg_distribution": True, "ops": ["norm"], "format": "trend"}, params_have_main_grad=False)
+    monitor.set_monitor(model, optimizer)
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+    shutil.rmtree(output)
+    with caplog.at_level("WARNING", logger="msprobe"):
+        monitor.stop()
+    assert "the end of the last file is not written" in caplog.text

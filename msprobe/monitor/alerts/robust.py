@@ -36,7 +36,8 @@ COUNTS_FROM: Final = 0.1
 """The share of the largest magnitude of a tensor from which on an end of its range is a level."""
 _LEVELS: Final = ("norm", "max", "min")
 """Statistics whose magnitude is a level; a mean is near zero by chance."""
-_COUNTS: Final = ("nans", "infs")
+_NAMES_OF_COUNTS: Final = {"nans": "NaN", "infs": "infinite"}
+_COUNTS: Final = tuple(_NAMES_OF_COUNTS)
 
 
 @dataclass(slots=True)
@@ -115,14 +116,19 @@ class RobustPolicy:
             return
         self._odd[key] = step + COOL_DOWN
         statistic, value = found[0]
-        text = f"{value} elements are not finite" if statistic in _COUNTS else f"its {statistic} is {value}"
+        text = (
+            f"{value} of its elements are {_NAMES_OF_COUNTS[statistic]}"
+            if statistic in _COUNTS
+            else f"its {statistic} is {value}"
+        )
         yield Alert("not finite", row, statistic, value, None, f"{place_of(row)}: {text}")
 
     def _level(self, step: int, row: Row, statistic: str, level: tuple[float, float]) -> Iterator[Alert]:
         key = row.source.name, row.stage, row.label, row.micro_step, statistic
         if reason := self._levels.observe(step, key, *level):
-            usual = self._levels.usual(key)
-            yield Alert("spike", row, statistic, level[0], usual, f"{place_of(row)}: {statistic} {reason}")
+            usual, value = self._levels.usual(key), row.value(statistic)
+            size = "" if value == level[0] else f" ({value:.4g}), by its size,"
+            yield Alert("spike", row, statistic, value, usual, f"{place_of(row)}: {statistic}{size} {reason}")
 
 
 def _spike(value: float, window: Sequence[float]) -> str:

@@ -53,9 +53,23 @@ class StepLines:
         if self._tables:
             make_folder(folder)
         for table, (title, text, _) in self._tables.items():
-            with os.fdopen(open_private(path_of(table, title), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
-                head = f"{title}\n" if file.tell() == 0 else ""
-                file.write(f"{head}{text.getvalue()}".encode())
+            _append(path_of(table, title), title, text.getvalue())
+
+
+def _append(path: Path, title: str, lines: str) -> None:
+    """Append lines to a file, all or none of them: a disk that is full now may have space again at the next step."""
+    file = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        before = os.lseek(file, 0, os.SEEK_END)
+        data = (lines if before else f"{title}\n{lines}").encode()
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+        except OSError as error:
+            os.ftruncate(file, before)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(file)
 
 
 def span_of(step: int, first: int, length: int) -> str:

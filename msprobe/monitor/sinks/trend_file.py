@@ -44,9 +44,15 @@ class TrendFile:
         try:
             self._write(rows)
         except (sqlite3.Error, MsprobeException) as error:
-            raise OSError(f"{self._path}: {error_text(error)}") from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: Exception) -> OSError:
+        """Return the error that the session knows; the one of a database tells what to do with its command."""
+        return OSError(f"{self._path}: {error_text(error.__cause__ or error)}")
 
     def _write(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return  # as where a source begins with the second step: there are no tables yet
         if self._database is None:
             self._database = GrowingDatabase(self._path)
         database = self._database
@@ -75,14 +81,22 @@ class TrendFile:
             with self._database.transaction():
                 self._database.mark(self._rank, map(_mark, alerts))
         except (sqlite3.Error, MsprobeException) as error:
-            raise OSError(f"{self._path}: {error_text(error)}") from error
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Bring tables up to date that viewers read, and close the file."""
-        if self._database is not None:
-            database, self._database = self._database, None
+        """Bring tables up to date that viewers read, and close the file.
+
+        Raises:
+            OSError: the database cannot be written.
+        """
+        if self._database is None:
+            return
+        database, self._database = self._database, None
+        try:
             with database:
                 database.settle()
+        except (sqlite3.Error, MsprobeException) as error:
+            raise self._unwritable(error) from error
 
 
 def _point(row: Row, names: Sequence[str]) -> Point:

@@ -49,7 +49,7 @@ def test_what_stays_odd_is_told_again_only_after_the_cool_down() -> None:
 
 def test_counts_of_nan_are_odd() -> None:
     ((_, alert),) = alerts([0, 0, 3], "nans")
-    assert "3 elements" in alert.reason
+    assert "3 of its elements are NaN" in alert.reason
 
 
 @pytest.mark.parametrize("seed", range(10))

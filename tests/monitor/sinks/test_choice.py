@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -18,7 +19,7 @@ from msprobe.monitor.sinks.append_files import AppendFiles
 from msprobe.monitor.sinks.choice import make_sink
 from msprobe.monitor.sinks.csv_files import CsvFiles
 from msprobe.monitor.sinks.trend_file import TrendFile
-from msprobe.monitor.sources import ACTIVATION, GRADIENT_REDUCED
+from msprobe.monitor.sources import ACTIVATION, GRADIENT_REDUCED, UPDATE
 from msprobe.visualize.trend_view.store import TrendStore
 from tests.monitor.recorded.runs import rank_folder, values
 from tests.rules.tree import ROOT
@@ -129,3 +130,21 @@ def test_an_unwritable_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(OSError, match="cannot be written"):
         TrendFile(tmp_path / "run", 0).write(0, rows(0))
+
+
+def test_sources_may_have_names_that_are_words_of_sql(tmp_path: Path) -> None:
+    sink = TrendFile(tmp_path / "run", 0)
+    sink.write(0, [])  # an update is known from the second step on
+    sink.write(1, [Row(UPDATE, 0, "fc1.weight", 1, None, ("norm",), (2.0,))])
+    sink.close()
+    connection = sqlite3.connect(tmp_path / "run" / "monitor_rank0.trend.db")
+    assert connection.execute("SELECT norm FROM trend_data").fetchall() == [(2.0,)]
+
+
+def test_a_database_that_cannot_be_closed_is_an_error_that_the_session_knows(tmp_path: Path) -> None:
+    sink = TrendFile(tmp_path / "run", 0)
+    sink.write(0, rows(0))
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(OSError, match=r"monitor_rank0\.trend\.db: ") as caught:
+        sink.close()
+    assert " -o" not in str(caught.value)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,27 @@ def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(OSError):
         CsvFiles(tmp_path / "run", 0, 1, 6).write(0, [row(0, "a", 1.0)])
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_step_leaves_no_half_of_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = CsvFiles(tmp_path, 0, 10, 6)
+    files.write(0, [row(0, "fc.weight", 1.0)])
+    whole = (tmp_path / "grad_reduced_0-9.csv").read_text()
+    write = os.write
+
+    def half(file: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return write(file, data[: len(data) // 2])
+
+    def full(file: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match=r"grad_reduced_0-9\.csv"):
+        files.write(1, [row(1, "fc.weight", 2.0)])
+    monkeypatch.undo()
+    assert (tmp_path / "grad_reduced_0-9.csv").read_text() == whole
+    files.write(2, [row(2, "fc.weight", 3.0)])
+    assert [one["step"] for one in read(tmp_path / "grad_reduced_0-9.csv")] == ["0", "2"]

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
+from msprobe.adapters.pytorch.monitor.own_hook import OwnHook
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.tensors.memory import with_memory
 from msprobe.core.capture.containers import tensors_in
@@ -116,7 +117,7 @@ class _FeatureHooks:
             if module.training and not is_traced():
                 self.end(name, module, (args, kwargs), result)
 
-        return hook
+        return OwnHook(hook)
 
     @unrecorded
     def end(self, name: str, module: nn.Module, given: Any, result: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.monitor.float_statistics import FloatStatistics, WaitingScalars, host_floats
-from msprobe.adapters.pytorch.tensors.memory import address, readable, with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, readable, with_memory, without_repeats
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import round_statistic
@@ -77,7 +77,7 @@ class TorchMeter:
             node = self._ops.describe(tensor, False)
         else:
             node = self._in_memory(tensor, needs) or self._not_in_memory(tensor, needs, together)
-        node["elements"] = tensor.numel()
+        node.setdefault("elements", tensor.numel())
         if "id" in needs and tensor.dim() == 0:
             self._scalars.add(tensor.clone(), node, "id")
         return node
@@ -128,9 +128,15 @@ class TorchMeter:
         return {**self._ops.describe(tensor, False), **measured}
 
     def _count_all(self, tensor: torch.Tensor, node: Node, needs: frozenset[str]) -> None:
-        for name in COUNTS:
-            if name in needs:
-                self._count(tensor, node, name)
+        names = [name for name in COUNTS if name in needs]
+        is_plain = type(tensor) in PLAIN and tensor.layout is torch.strided
+        counted = tensor if is_plain or not names else with_memory(tensor)
+        for name in names if counted is not None else ():
+            self._count(counted, node, name)
+        if not is_plain and counted is not None:
+            is_sparse = tensor.layout is torch.sparse_coo
+            node["elements"] = (tensor if is_sparse else counted).numel()  # those of a shard that this process holds
+            node["left_out"] = tensor.numel() - counted.numel() if is_sparse else 0
 
     def _count(self, tensor: torch.Tensor, node: Node, name: str) -> None:
         """Count elements; a finite norm on the CPU says that there is neither a NaN nor an infinity."""

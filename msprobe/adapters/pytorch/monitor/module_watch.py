@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
+from msprobe.adapters.pytorch.monitor.own_hook import OwnHook
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.core.capture.containers import tensors_in
@@ -57,7 +58,7 @@ class ModuleHooks:
             if module.training and not is_traced() and self._reports.measures and not self._runtime.recomputing():
                 self.begin(module, args, kwargs)
 
-        return hook
+        return OwnHook(hook)
 
     def _after(self, name: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -69,7 +70,7 @@ class ModuleHooks:
             if self._reports.measures and not failed:
                 self.end(name, prepared, (args, kwargs), result)
 
-        return hook
+        return OwnHook(hook)
 
     @unrecorded
     def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
