@@ -20,6 +20,7 @@ OWN = {
         "auto_attach.py": "msprobe run attaches to PyTorch programs only",
         "monitor/auto_monitor.py": "msprobe run attaches to PyTorch programs only",
         "monitor/feature_watch.py": "l2_targets are computed for PyTorch only",
+        "monitor/own_hook.py": "hooks of torch are saved and copied with a module",
         "monitor/float_statistics.py": "torch has operators that take many tensors at once",
         "compat_api.py": "entry points of other versions exist for PyTorch only",
         "data_loader_steps.py": "enable_dataloader exists for PyTorch only",

@@ -48,7 +48,7 @@ class TrendFile:
 
     def _unwritable(self, error: Exception) -> OSError:
         """Return the error that the session knows; the one of a database tells what to do with its command."""
-        return OSError(f"{self._path}: {error_text(error.__cause__ or error)}")
+        return OSError(f"{self._path}: the database cannot be written ({error_text(error.__cause__ or error)})")
 
     def _write(self, rows: Sequence[Row]) -> None:
         if not rows:

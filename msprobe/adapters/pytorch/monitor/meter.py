@@ -87,12 +87,13 @@ class TorchMeter:
         plain = self._values(tensor) if self._waits(tensor) else None
         if plain is not None:
             node = self._ops.describe(tensor, False)
+            _note_elements(tensor, plain, node)
             found, theirs = together.setdefault((plain.device, plain.dtype), ([], []))
             found.append(plain)
             theirs.append(node)
             return node
         node = self._host_reductions(tensor, needs) or self._ops.describe(tensor, True)
-        self._count_all(tensor, node, needs)
+        self._count_values(tensor, node, needs)
         return node
 
     def _waits(self, tensor: torch.Tensor) -> bool:
@@ -128,15 +129,17 @@ class TorchMeter:
         return {**self._ops.describe(tensor, False), **measured}
 
     def _count_all(self, tensor: torch.Tensor, node: Node, needs: frozenset[str]) -> None:
-        names = [name for name in COUNTS if name in needs]
+        for name in COUNTS:
+            if name in needs:
+                self._count(tensor, node, name)
+
+    def _count_values(self, tensor: torch.Tensor, node: Node, needs: frozenset[str]) -> None:
+        """Count elements of any tensor: of one that is sharded or sparse, among the values that this process holds."""
         is_plain = type(tensor) in PLAIN and tensor.layout is torch.strided
-        counted = tensor if is_plain or not names else with_memory(tensor)
-        for name in names if counted is not None else ():
-            self._count(counted, node, name)
-        if not is_plain and counted is not None:
-            is_sparse = tensor.layout is torch.sparse_coo
-            node["elements"] = (tensor if is_sparse else counted).numel()  # those of a shard that this process holds
-            node["left_out"] = tensor.numel() - counted.numel() if is_sparse else 0
+        values = tensor if is_plain or needs.isdisjoint(COUNTS) else with_memory(tensor)
+        if values is not None:
+            _note_elements(tensor, values, node)
+            self._count_all(values, node, needs)
 
     def _count(self, tensor: torch.Tensor, node: Node, name: str) -> None:
         """Count elements; a finite norm on the CPU says that there is neither a NaN nor an infinity."""
@@ -153,6 +156,15 @@ class TorchMeter:
             node[name] = 0
         else:
             self._scalars.add((torch.isnan(tensor) if name == "nans" else torch.isinf(tensor)).sum(), node, name)
+
+
+def _note_elements(tensor: torch.Tensor, values: torch.Tensor, node: Node) -> None:
+    """Note how many elements a tensor has that this process holds, and how many zeros of a sparse one are not among
+    its values."""
+    if tensor.layout is torch.sparse_coo:
+        node["elements"], node["left_out"] = tensor.numel(), tensor.numel() - values.numel()
+    else:
+        node["elements"] = values.numel()
 
 
 def _as_it_is(value: float, dtype: torch.dtype) -> float:

@@ -94,7 +94,7 @@ def test_an_empty_tensor_has_no_values(make: Callable[..., TorchMeter]) -> None:
 
 @EVERY
 def test_zeros_that_a_sparse_tensor_does_not_store_are_counted(make: Callable[..., TorchMeter]) -> None:
-    sparse = torch.sparse_coo_tensor([[0, 3, 3]], [1.0, 2.0, 0.0], (10,))
+    sparse = torch.sparse_coo_tensor([[0, 3, 3]], [1.0, 2.0, 0.0], (10,), check_invariants=True)
     found = measure(sparse, ("zeros", "norm", "nans"), make)
     assert (found["zeros"], found["nans"], found["norm"]) == (0.8, 0, pytest.approx(5.0**0.5))
 
