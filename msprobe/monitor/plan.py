@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msprobe.monitor.sources import Source
@@ -101,6 +101,11 @@ class MonitorPlan:
         if self.match_parts:
             return frozenset() if any(target in name for target in self.targets) else None
         return self.targets.get(name, frozenset() if self.all_modules else None)
+
+    def missing_target(self, names: Collection[str]) -> str | None:
+        """Return a target where no module has the name of any; None where one has, or there are no targets."""
+        found = any(one in name if self.match_parts else one == name for one in self.targets for name in names)
+        return None if found else next(iter(self.targets), None)
 
     def holds_parameter(self, name: str) -> bool:
         """Return whether a parameter is watched: where targets are modules, those of the targets."""

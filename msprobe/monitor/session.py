@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from msprobe.core.dump.record.error_boundary import ErrorLog
@@ -112,6 +113,12 @@ class MonitorSession:
     def _attach(self, models: Sequence[Any], optimizer: Any, by_caller: bool) -> None:
         plan = self.plan
         self._any_optimizer = optimizer is None
+        names = {name for model in models for name in dict(self._watch.modules(model))}
+        target = plan.missing_target(names)
+        if target is not None:
+            close = get_close_matches(target, names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "named_modules() of the model has the names"
+            logger.warning("monitor: no module is called %r, nor as another target; %s", target, hint)
         for stage, model in enumerate(models):
             self._attach_modules(stage, model)
             named = self._labelled({

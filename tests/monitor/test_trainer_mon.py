@@ -112,3 +112,11 @@ def test_a_database_in_a_folder_that_is_gone_ends_no_training(output: Path, capl
     with caplog.at_level("WARNING", logger="msprobe"):
         monitor.stop()
     assert "the end of the last file is not written" in caplog.text
+
+
+@pytest.mark.parametrize(("target", "told"), [("0", ""), ("00", "did you mean '0'?"), ("encoder", "named_modules")])
+def test_targets_that_no_module_has_are_told(target: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="msprobe"):
+        train({"xy_distribution": True, "targets": {target: {}}})
+    assert ("no module is called" in caplog.text) is bool(told)
+    assert told in caplog.text
