@@ -2,8 +2,9 @@
 
     python -m msprobe.core.monitor.anomaly_processor -d anomaly_detected [-o OUT] [-k 8] [-s "[1, 2]"]
 
-Alerts are ordered by step, micro step, and whether they are of the forward pass, the backward pass or the optimizer;
-within the forward pass by pipeline stage, within the others from the last stage to the first; then by call.
+Alerts are ordered by step, micro step, and whether they are of the parameters that the step begins with, the forward
+pass, the backward pass or the optimizer, whose results come last; within the forward pass by pipeline stage, within the
+others from the last stage to the first; then by call.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.monitor.alerts.anomaly_files import FILE
 
 RESULT: Final = "anomaly_analyse.json"
+_BEGINS: Final = ("param_origin",)
+"""What a step begins with; a value that is odd there makes all others odd."""
 _FORWARD: Final = ("actv",)
 _BACKWARD: Final = ("actv_grad", "acc_grad")
+_ENDS: Final = ("param_updated",)
+"""What the optimizer makes of gradients and moments."""
 _NUMBERS: Final = ("rank", "step", "micro_step", "pp_stage", "vpp_stage", "call_id")
 
 
@@ -61,7 +66,8 @@ def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _order(alert: dict[str, Any]) -> tuple[int, ...]:
     kind = str(alert.get("tag_name", "")).rpartition("/")[2]
-    phase = 0 if kind in _FORWARD else 1 if kind in _BACKWARD else 2
-    sign = 1 if phase == 0 else -1
+    phase = 0 if kind in _BEGINS else 1 if kind in _FORWARD else 2 if kind in _BACKWARD else 3
+    sign = 1 if phase <= 1 else -1
     stages = sign * alert["vpp_stage"], sign * alert["pp_stage"]
-    return alert["step"], alert["micro_step"], phase, *stages, alert["call_id"]
+    made_last = kind in _ENDS
+    return alert["step"], alert["micro_step"], phase, made_last, *stages, alert["call_id"]

@@ -13,6 +13,7 @@ from msprobe.monitor.alerts.anomaly_files import AnomalyFile
 from msprobe.monitor.alerts.published import PublishedPolicy
 from msprobe.monitor.alerts.robust import RobustPolicy
 from msprobe.monitor.rows import Row
+from msprobe.monitor.sources import PARAMETER_BEFORE
 
 MOST_LINES: Final = 10
 """How many alerts of one step are lines in the log; the rest is a number."""
@@ -64,7 +65,8 @@ class Alerts:
         """Return the alerts of a step, which were told."""
         if self._file is not None:
             self._file.number(rows)
-        found = list(self._policy.observe(step, rows))
+        # A parameter that the step begins with comes first: what is odd in it makes the others odd.
+        found = sorted(self._policy.observe(step, rows), key=lambda alert: alert.row.source is not PARAMETER_BEFORE)
         for alert in found[:MOST_LINES]:
             logger.warning("monitor: step %d: %s", step, alert.reason)
         if len(found) > MOST_LINES:

@@ -11,7 +11,14 @@ from msprobe.core.errors import ReadError
 from msprobe.monitor.alerts.alert import Alert
 from msprobe.monitor.alerts.anomaly_analysis import RESULT, analyse
 from msprobe.monitor.alerts.anomaly_files import FILE, FOLDER, AnomalyFile
-from msprobe.monitor.sources import ACTIVATION, ACTIVATION_GRADIENT, GRADIENT_REDUCED, PARAMETER_AFTER, Source
+from msprobe.monitor.sources import (
+    ACTIVATION,
+    ACTIVATION_GRADIENT,
+    GRADIENT_REDUCED,
+    PARAMETER_AFTER,
+    PARAMETER_BEFORE,
+    Source,
+)
 from tests.monitor.alerts.rows import row
 
 SOURCES = (ACTIVATION, ACTIVATION_GRADIENT, GRADIENT_REDUCED, PARAMETER_AFTER)
@@ -46,6 +53,12 @@ def test_the_earliest_of_all_ranks_come_first(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert json.loads((tmp_path / FOLDER / RESULT).read_text()) == found
     assert len(analyse(tmp_path / FOLDER, tmp_path / "out", steps=[3])) == 1
+
+
+def test_causes_come_before_what_follows_from_them(tmp_path: Path) -> None:
+    write(tmp_path, 0, [(2, PARAMETER_AFTER), (2, GRADIENT_REDUCED), (2, ACTIVATION), (2, PARAMETER_BEFORE)])
+    found = [one["tag_name"].rpartition("/")[2] for one in analyse(tmp_path / FOLDER).values()]
+    assert found == ["param_origin", "actv", "post_grad", "param_updated"]
 
 
 @pytest.mark.parametrize("text", ["[", '{"a": 1}', '{"a": {"rank": "0"}}'])
