@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -113,14 +113,9 @@ class MonitorSession:
     def _attach(self, models: Sequence[Any], optimizer: Any, by_caller: bool) -> None:
         plan = self.plan
         self._any_optimizer = optimizer is None
-        names = {name for model in models for name in dict(self._watch.modules(model))}
-        target = plan.missing_target(names)
-        if target is not None:
-            close = get_close_matches(target, names, 1)
-            hint = f"did you mean {close[0]!r}?" if close else "named_modules() of the model has the names"
-            logger.warning("monitor: no module is called %r, nor as another target; %s", target, hint)
+        modules: set[str] = set()
         for stage, model in enumerate(models):
-            self._attach_modules(stage, model)
+            modules |= self._attach_modules(stage, model)
             named = self._labelled({
                 name: one for name, one in self._watch.parameters(model) if plan.holds_parameter(name)
             })
@@ -133,8 +128,17 @@ class MonitorSession:
             self._hooks.append(self._watch.watch_collectives(self))
         if not by_caller:
             self._hooks.append(self._watch.watch_optimizer(optimizer, self))
+        self._check_targets(modules)
 
-    def _attach_modules(self, stage: int, model: Any) -> None:
+    def _check_targets(self, modules: Collection[str]) -> None:
+        target = self.plan.missing_target(modules)
+        if target is not None:
+            close = get_close_matches(target, modules, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "named_modules() of the model has the names"
+            logger.warning("monitor: no module is called %r, nor as another target; %s", target, hint)
+
+    def _attach_modules(self, stage: int, model: Any) -> set[str]:
+        """Watch the modules of a chunk, and return the names of all that it has."""
         plan = self.plan
         named = dict(self._watch.modules(model))
         if plan.watches(ACTIVATION, ACTIVATION_GRADIENT) or self._observers:
@@ -144,6 +148,7 @@ class MonitorSession:
             reports = _StageReports(self, stage, labels)
             self._hooks.append(self._watch.watch_modules(wanted, reports, backward))
         self._hooks += attach_features(self, stage, self._watch, named)
+        return set(named)
 
     def _labelled(self, named: Mapping[str, Any]) -> dict[str, Any]:
         labels = short_names(named) if self.plan.short_names else {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from functools import lru_cache
 from typing import Final
 
 from msprobe.core.errors import ReadError, json_text
@@ -70,7 +73,7 @@ CREATE TABLE global_stats (
 
 
 def column_of(name: str) -> str:
-    """Return a name as that of a column in SQL; in quotes, since some are words of SQL, such as ``update``.
+    """Return a name as that of a column in SQL; in quotes where it is a word of SQL, such as ``update``.
 
     Raises:
         ReadError: it is none.
@@ -79,4 +82,15 @@ def column_of(name: str) -> str:
         raise ReadError(
             f"{json_text(name)} cannot be the name of a statistic or metric; correct the titles of the file"
         )
-    return f'"{name}"'
+    return f'"{name}"' if _is_word_of_sql(name) else name
+
+
+@lru_cache
+def _is_word_of_sql(name: str) -> bool:
+    """Return whether SQLite takes a name for something else than that of a column."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"CREATE TABLE one ({name} REAL)")
+        except sqlite3.OperationalError:
+            return True
+    return False
