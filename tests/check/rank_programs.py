@@ -178,19 +178,15 @@ def expert_parallel(debugger: Debugger, wrong: bool) -> None:
             optimizer.step()
 
 
-class RoutedExperts(nn.Module):
+class RoutedExperts(Experts):
     """The router lies inside of the module that exchanges tokens, and no name says which part is an expert."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.exchange = nn.Linear(8, 1), Experts()
+        self.gate = nn.Linear(8, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        sent = [2, 4] if dist.get_rank() == 0 else [3, 3]
-        expected = [2, 3] if dist.get_rank() == 0 else [4, 3]
-        own = self.exchange.own
-        weighted = torch.sigmoid(self.gate(x)) * x
-        return Exchange.apply(torch.tanh(own(Exchange.apply(weighted, sent, expected))), expected, sent)
+        return super().forward(torch.sigmoid(self.gate(x)) * x)
 
 
 def router_alone(debugger: Debugger, wrong: bool) -> None:

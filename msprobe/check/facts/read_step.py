@@ -294,9 +294,7 @@ class _Reader:
             return
         for leaf, own in zip(call.given, call.given_marks, strict=True):
             raw = leaf.raw
-            if raw.get("requires_grad") is True or own in self._made or count_of(raw) < 2:
-                continue
-            if own in self._frozen:
+            if raw.get("requires_grad") is True or own in self._made or own in self._frozen or count_of(raw) < 2:
                 continue
             self._made.add(own)
             self._batch.append(BatchTensor(f"{call.name}{leaf.suffix}", call.path, tensor_of(raw), call.place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -147,6 +148,18 @@ def gradient_of(facts: StepFacts, name: str) -> list[Tensor]:
     """Return the gradients of a parameter in a step: as optimizers get them, else as backward passes bring them."""
     found = [update.gradients[name] for update in facts.updates if update.gradients and name in update.gradients]
     return found or list(facts.gradients.get(name, ()))
+
+
+def common_factor(pairs: Iterable[tuple[float, float]], near: float) -> float | None:
+    """Return by what all norms were multiplied since they were first measured; None where that is no one number.
+
+    Args:
+        pairs: each norm afterwards, and before.
+        near: how far the factors may be apart, relative to their size.
+    """
+    factors = [after / before for after, before in pairs if 0.0 < before < math.inf and math.isfinite(after)]
+    same = bool(factors) and all(math.isclose(one, factors[0], rel_tol=near) for one in factors)
+    return factors[0] if same else None
 
 
 def trained_calls(facts: StepFacts) -> list[ModuleCall]:

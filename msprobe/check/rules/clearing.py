@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from msprobe.check.facts.dataflow import mark, mark_of
 from msprobe.check.facts.read_step import StepView
-from msprobe.check.facts.run_facts import RunFacts, updates_of
+from msprobe.check.facts.run_facts import RunFacts, common_factor, updates_of
 from msprobe.check.facts.step_facts import StepFacts, Tensor, TrainingCall, Update
 from msprobe.check.findings import Finding
 from msprobe.check.needs import BACKWARD, OPTIMIZERS, TRAINING_RECORDS
@@ -126,9 +125,8 @@ def _of_one_pass(facts: StepFacts, update: Update) -> bool:
 
 def _by_one_factor(update: Update, brought: Mapping[str, list[Tensor]], number: int) -> bool:
     gets: Mapping[str, Tensor] = update.gradients or {}
-    pairs = ((gets[name], passes[number]) for name, passes in brought.items() if number < len(passes))
-    factors = [one.norm / other.norm for one, other in pairs if has_value(other)]
-    return bool(factors) and all(math.isclose(one, factors[0], rel_tol=_ROUNDED) for one in factors)
+    pairs = [(gets[name].norm, passes[number].norm) for name, passes in brought.items() if number < len(passes)]
+    return common_factor(pairs, _ROUNDED) is not None
 
 
 def _wants_data_gradients(view: StepView) -> bool:

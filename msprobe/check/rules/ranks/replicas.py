@@ -122,9 +122,7 @@ def _begin_apart(roles: Roles, name: str) -> Iterator[tuple[ParameterHistory, Fi
             f"gradients there in all {len(pairs)} steps: replicas do not begin equal (the broadcast or the checkpoint "
             "before the training did not reach a rank as a whole)"
         )
-        call = _call_of(roles.run, other, own[other])
-        yield own[other], Finding("", reason, "likely", step, other, parameter=name, ranks=(rank, other),
-                                  call=call and call.name)  # fmt: skip
+        yield own[other], _from_the_beginning(roles.run, own[other], reason, step, (rank, other))
         return
 
 
@@ -149,10 +147,17 @@ def _frozen_apart(roles: Roles, name: str) -> Iterator[tuple[ParameterHistory, F
             f"{original}, which it seems to be a copy of, is equal there: the copy was made before the ranks got equal "
             "weights"
         )
-        call = _call_of(roles.run, other, own[other])
-        yield own[other], Finding("", reason, "likely", step, other, parameter=name, ranks=(rank, other),
-                                  call=call and call.name)  # fmt: skip
+        yield own[other], _from_the_beginning(roles.run, own[other], reason, step, (rank, other))
         return
+
+
+def _from_the_beginning(
+    run: RunFacts, history: ParameterHistory, reason: str, step: int, ranks: tuple[int, int]
+) -> Finding:
+    """Return the finding about a parameter that is another one on the second of two ranks."""
+    call = _call_of(run, ranks[1], history)
+    name = call.name if call is not None else None
+    return Finding("", reason, "likely", step, ranks[1], parameter=history.name, ranks=ranks, call=name)
 
 
 def _original(roles: Roles, name: str, rank: int, other: int) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from msprobe.check.facts.roles import Roles
-from msprobe.check.facts.run_facts import RunFacts
+from msprobe.check.facts.run_facts import RunFacts, common_factor
 from msprobe.check.facts.step_facts import StepFacts, Update
 from msprobe.check.findings import Finding
 from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS, RANKS, TRAINING_RECORDS
@@ -62,9 +62,8 @@ def _different(own: list[Update], other: list[Update], rank: int, other_rank: in
         )
         return words, longer[-1]
     for one, two in zip(own, other, strict=True):
-        rates = one.rate_of.items() & two.rate_of.items()
-        apart = [name for name in one.rate_of if name in two.rate_of and (name, one.rate_of[name]) not in rates]
-        apart = [name for name in apart if not math.isclose(one.rate_of[name], two.rate_of[name], rel_tol=_SAME_RATE)]
+        common = (name for name in one.rate_of if name in two.rate_of)
+        apart = [name for name in common if not math.isclose(one.rate_of[name], two.rate_of[name], rel_tol=_SAME_RATE)]
         if apart:
             words = (
                 f"{one.kind} moves {apart[0]} at a rate of {one.rate_of[apart[0]]:g} on rank {rank} and of "
@@ -79,8 +78,7 @@ def shards_scaled_apart(run: RunFacts) -> Iterator[Finding]:
     """Yield shards of parameters whose gradients are made smaller by other factors on other ranks."""
     for own, other in _pairs(run):
         for one, two in zip(own.updates, other.updates, strict=False):
-            factors = _factor(own, one), _factor(other, two)
-            left, right = factors
+            left, right = _factor(own, one), _factor(other, two)
             if left is None or right is None or math.isclose(left, right, rel_tol=_SAME_FACTOR):
                 continue
             reason = (
@@ -101,11 +99,7 @@ def _factor(facts: StepFacts, update: Update) -> float | None:
         for name, gradient in (update.gradients or {}).items()
         if facts.gradients.get(name) and name in facts.parameters and facts.parameters[name].sharded
     ]
-    factors = [after / before for after, before in pairs if before > 0.0 and math.isfinite(after / before)]
-    if len(factors) < _FEWEST_SHARDS:
-        return None
-    same = all(math.isclose(one, factors[0], rel_tol=_SAME_FACTOR) for one in factors)
-    return factors[0] if same else None
+    return common_factor(pairs, _SAME_FACTOR) if len(pairs) >= _FEWEST_SHARDS else None
 
 
 RULES = (
