@@ -5,9 +5,8 @@ first module with parameters that is called from outside any module, or the firs
 names. For a wrapper of data parallelism or compilation the model inside is used, so that names are those of the model.
 Evaluation between the steps of a training is left out (``TrainingCalls``); a program that only evaluates is collected.
 
-At the end of the program a message says when nothing was recorded (``RecordWatch``). Only the first Python process
-checks that. A launcher such as torchrun calls no module itself, but its workers do. So the check is not what this
-process called but whether anything was written to the dump folder since the start.
+What happened is noted for the launcher (``jobs/programs/launcher.py``), which says at the end when nothing was
+recorded and why: a process such as torchrun calls no module itself, but its workers do.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ import functools
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -44,23 +41,32 @@ _COMPILED_HINT = (
 )
 
 _graph_task = torch._C._current_graph_task_id
-_FIRST_PROCESS = "MSPROBE_RUN_FIRST"
-_CLOCKS_DIFFER_S = 1.0
 
 
-def attach(request: str) -> None:
+def ignore(event: str, **facts: Any) -> None:
+    """Take no note: nobody waits for this process."""
+
+
+def attach(request: str, note: Callable[..., None] = ignore) -> None:
     """Collect from this process.
 
     Args:
         request: JSON with ``config`` or ``monitor`` (paths) or both, ``model`` (a class name or null), for a dry run
             ``measure``: the folder for what the steps cost.
+        note: tells the launcher what happened: ``bootstrap/sitecustomize.py:note``.
     """
     options = json.loads(request)
     config, measure = options.get("config"), options.get("measure")
     if config:
         make = functools.partial(_own_debugger, config)
         dry = None if measure is None else functools.partial(_dry_run, config, measure)
-        Attachment(config, options.get("model"), dry or make).install()
+        Attachment(config, options.get("model"), dry or make, note).install()
+
+
+def script_debugger() -> Any:
+    """Return the PrecisionDebugger that the script made; None for none."""
+    module = sys.modules.get("msprobe.adapters.pytorch.debugger")
+    return None if module is None else module.PrecisionDebugger._instance
 
 
 def _own_debugger(config: str) -> Any:
@@ -75,8 +81,7 @@ def _own_debugger(config: str) -> Any:
 def _dry_run(config: str, folder: str) -> StepCosts:
     """Return what measures the steps of the program and ends it."""
     costs = StepCosts(functools.partial(_own_debugger, config), Path(folder), _synchronize, TorchRuntime().rank)
-    debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
-    if debugger is not None and debugger.PrecisionDebugger._instance is not None:
+    if script_debugger() is not None:
         costs.finish(fault="the script makes a PrecisionDebugger of its own; take it out to measure another one")
     return costs
 
@@ -149,9 +154,12 @@ class TrainingCalls:
 class Attachment:
     """Finds the model, then starts and ends steps. No error in here reaches the program."""
 
-    def __init__(self, config: str, model: str | None, make_debugger: Callable[[], Any]) -> None:
+    def __init__(
+        self, config: str, model: str | None, make_debugger: Callable[[], Any], note: Callable[..., None] = ignore
+    ) -> None:
         self._config = config
         self._make_debugger = make_debugger
+        self._note = note
         self._name = model
         self._process = os.getpid()
         self._model: nn.Module | None = None
@@ -166,11 +174,9 @@ class Attachment:
         self._stepped_in_compiled = False
         self._optimizers = 0
         self._called_classes: dict[str, None] = {}
-        self._watch: RecordWatch | None = None
 
     def install(self) -> None:
         """Replace the calls of modules and of optimizers, until the process ends."""
-        self._watch = self.first_watch()
         optimizer = torch.optim.Optimizer
         patches = Patches()
         patches.plan(nn.Module, "__call__", self._observed_call(nn.Module.__call__))
@@ -178,10 +184,6 @@ class Attachment:
         patches.plan(optimizer, "profile_hook_step", staticmethod(self._hook_with_end(optimizer.profile_hook_step)))
         patches.apply()
         atexit.register(self._conclude)
-
-    def first_watch(self) -> RecordWatch | None:
-        """Return what tells at the end of the program whether something was recorded."""
-        return first_watch(self._config)
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -295,11 +297,14 @@ class Attachment:
         try:
             if self._debugger is None:
                 self._debugger = self._make_debugger()
-                logger.info("attached to %s", type(self._model).__name__)
+                name = type(self._model).__name__
+                logger.info("attached to %s", name)
+                self._note("attached", model=name)
             self._debugger.start(self._model)
             self._running, self._paused = True, False
         except (MsprobeException, OSError) as error:
             self._disabled = True
+            self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)
 
     def _hook_with_end(self, hooked: Callable[..., Any]) -> Callable[..., Any]:
@@ -342,27 +347,30 @@ class Attachment:
             self._debugger.step()
 
     def _conclude(self) -> None:
-        if os.getpid() != self._process or self._disabled or self._debugger is not None:
+        """Note at the end of the process how many steps there were, or why there was none."""
+        if os.getpid() != self._process or self._disabled:
             return
+        if self._debugger is not None:
+            self._note("steps", steps=self._debugger.service.loop)
+        elif script_debugger() is not None:
+            self._note("own debugger")
+        else:
+            self._note("reason", text=self._why_nothing())
+
+    def _why_nothing(self) -> str:
         if self._calls.only_left_out:
-            logger.warning(
-                "msprobe run: nothing was recorded: %s was called without autograd only, which counts as evaluation in "
-                "a program that makes an optimizer; make a PrecisionDebugger in the script to record it",
-                type(self._model).__name__,
+            return (
+                f"{type(self._model).__name__} was called without autograd only, which counts as evaluation in a "
+                "program that makes an optimizer; make a PrecisionDebugger in the script to record it"
             )
-            return
         sought = "a model with parameters" if self._name is None else f"a module of class {self._name}"
         hint = _COMPILED_HINT if _compiled_code_ran() else ""
         if self._called_classes:
-            names = ", ".join(self._called_classes)
-            logger.warning("msprobe run: %s was never called; called were: %s%s", sought, names, hint)
-        elif self._watch is not None and not self._watch.recorded_anything():
-            logger.warning(
-                "msprobe run: nothing was recorded: %s was never called, nor any other module%s; calls of functions "
-                "alone are collected where the script makes a PrecisionDebugger and calls start()",
-                sought,
-                hint,
-            )
+            return f"{sought} was never called; called were: {', '.join(self._called_classes)}{hint}"
+        return (
+            f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
+            "script makes a PrecisionDebugger and calls start()"
+        )
 
 
 def _wrapped_modules(module: nn.Module) -> list[nn.Module]:
@@ -384,43 +392,3 @@ def _class_names(module: nn.Module) -> tuple[str, str]:
 def _compiled_code_ran() -> bool:
     utils = sys.modules.get("torch._dynamo.utils")
     return utils is not None and bool(utils.counters["frames"]["ok"])
-
-
-def first_watch(config: str) -> RecordWatch | None:
-    """Return a watch in the first Python process of a program, and None in those that it starts."""
-    if os.environ.setdefault(_FIRST_PROCESS, str(os.getpid())) != str(os.getpid()):
-        return None
-    return RecordWatch(config, Path.cwd(), time.time())
-
-
-@dataclass(frozen=True, slots=True)
-class RecordWatch:
-    """The start of a program.
-
-    Attributes:
-        config: the file of the configuration.
-        folder: the folder to which relative paths in it refer.
-        started: the time of the start, in seconds of ``time.time``.
-    """
-
-    config: str
-    folder: Path
-    started: float
-
-    def recorded_anything(self) -> bool:
-        """Return whether something was recorded, or the script collects by itself; True also where that is unknown."""
-        debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
-        if debugger is not None and debugger.PrecisionDebugger._instance is not None:
-            return True
-        from msprobe.core.config import load_config
-        from msprobe.core.errors import MsprobeException
-
-        try:
-            dump_path = load_config(self.config).dump_path
-            return not dump_path or self._changed(self.folder / dump_path)
-        except (MsprobeException, OSError):
-            return True
-
-    def _changed(self, dump: Path) -> bool:
-        since = self.started - _CLOCKS_DIFFER_S
-        return any(path.stat().st_mtime >= since for pattern in ("*", "*/*") for path in dump.glob(pattern))

@@ -15,21 +15,21 @@ def command(config: str | None, monitor: str | None, model: str | None, command:
 
     Collecting starts at the first forward call of the model and goes to the next step after each optimizer step.
     COMMAND is a program with its arguments, such as `python train.py --epochs 1` or `torchrun --nproc-per-node 2
-    train.py`; a .py file alone is run with this Python. The exit status is that of COMMAND.
+    train.py`; a .py file alone is run with this Python. The exit status is that of COMMAND. A line at the end says
+    when no step was recorded, and why.
     """
-    import os
     import sys
     from pathlib import Path
 
     from msprobe.core.config import load_config
     from msprobe.core.errors import InterfaceError
     from msprobe.jobs.programs.attached_program import attached_program
+    from msprobe.jobs.programs.launcher import launch
     from msprobe.monitor.either_version import check
 
     if config is None and monitor is None:
         raise InterfaceError("run: give --config FILE (what to collect) or --monitor FILE (what to watch)")
-    if config is not None:
-        load_config(config)  # reports errors before the program starts
+    settings = None if config is None else load_config(config)  # reports errors before the program starts
     if monitor is not None:
         check(monitor)
     files = {"config": config, "monitor": monitor}
@@ -37,4 +37,4 @@ def command(config: str | None, monitor: str | None, model: str | None, command:
     request |= {"model": model} if model is not None else {}
     program = attached_program(command, request, "run")
     sys.stdout.flush()
-    os.execve(program.executable, program.arguments, program.environment)
+    return launch(program, settings, monitor=monitor is not None)

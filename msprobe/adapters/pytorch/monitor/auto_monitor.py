@@ -9,23 +9,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
-from msprobe.adapters.pytorch.auto_attach import Attachment
+from msprobe.adapters.pytorch.auto_attach import Attachment, ignore
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.monitor.either_version import watch_training
 
 
-def attach(request: str) -> None:
+def attach(request: str, note: Callable[..., None] = ignore) -> None:
     """Watch this process.
 
     Args:
         request: JSON with ``monitor`` (a path; nothing is watched without) and ``model`` (a class name or null).
+        note: as for ``auto_attach.attach``.
     """
     options = json.loads(request)
     if options.get("monitor"):
-        MonitorAttachment(options["monitor"], options.get("model")).install()
+        MonitorAttachment(options["monitor"], options.get("model"), note).install()
 
 
 class MonitorAttachment(Attachment):
@@ -34,15 +34,12 @@ class MonitorAttachment(Attachment):
     Args:
         config: the configuration of the monitor.
         model: the class of the model, or None.
+        note: as for ``auto_attach.attach``.
     """
 
-    def __init__(self, config: str, model: str | None) -> None:
-        super().__init__(config, model, lambda: None)  # there is no debugger to make
+    def __init__(self, config: str, model: str | None, note: Callable[..., None]) -> None:
+        super().__init__(config, model, lambda: None, note)  # there is no debugger to make
         self._stop: Callable[[], None] | None = None
-
-    def first_watch(self) -> Any:
-        """Return None: no folder of a dump is looked at."""
-        return None
 
     def _start(self) -> None:
         self._running, self._paused = True, False
@@ -50,6 +47,7 @@ class MonitorAttachment(Attachment):
             return
         try:
             self._stop = watch_training(self._config, "pytorch", self._model)
+            self._note("watched")
             logger.info("the monitor is attached to %s", type(self._model).__name__)
         except (MsprobeException, OSError) as error:
             self._disabled = True
@@ -71,5 +69,5 @@ class MonitorAttachment(Attachment):
             return
         if self._stop is not None:
             self._stop()
-        elif self._called_classes or self._model is not None:
-            logger.warning("msprobe run: nothing was watched: no model was called in a training")
+        elif not self._disabled:
+            self._note("reason", text="no model was called in a training")
