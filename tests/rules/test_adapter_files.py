@@ -60,6 +60,7 @@ OWN = {
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
         "taps/functional_collectives.py": "DTensor communicates by functions that return tensors under way",
+        "taps/training/gradient_threads.py": "gradients of torch are attributes that any thread can read",
         "taps/training/kept_gradients.py": "autograd of torch adds to gradients; MindSpore returns them",
         "taps/training/training_calls.py": "schedulers, clipping and generation of torch are calls of the program",
         "tensors/in_flight.py": "AsyncCollectiveTensor; MindSpore has none",

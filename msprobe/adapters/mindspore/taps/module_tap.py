@@ -94,9 +94,12 @@ class MindSporeModuleTap:
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
-        """Return the parameters; gradients are results of functions in MindSpore, and no part of a parameter."""
-        return [(name, parameter, None) for name, parameter in self.parameter_names.once()]
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        return list(self.parameter_names.once())
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        """Return None for each: gradients are results of functions in MindSpore, and no part of a parameter."""
+        return [None] * len(parameters)
 
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():

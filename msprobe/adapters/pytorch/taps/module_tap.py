@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from msprobe.adapters.pytorch.compile.exported_models import ExportedModels, Obs
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
+from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import CurrentObserver
@@ -51,6 +52,7 @@ class TorchModuleTap:
 
     Attributes:
         parameter_names: the names of the parameters of the adopted models.
+        gradient_threads: the threads that compute gradients.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class TorchModuleTap:
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.parameter_names = ParameterNames()
+        self.gradient_threads = GradientThreads()
         self._focused: dict[str, NamedModule] = {}
         self._unfocused: dict[int, Entry] | None = None
 
@@ -175,9 +178,15 @@ class TorchModuleTap:
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+    def named_parameters(self) -> list[tuple[str, Any]]:
         once = {id(parameter): (name, parameter) for name, parameter in reversed([*self.parameter_names.all()])}
-        return [(name, parameter, parameter.grad) for name, parameter in reversed(once.values())]
+        return list(reversed(once.values()))
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        if used_now:
+            return [parameter.grad for parameter in parameters]
+        with self.gradient_threads.sole() as readable:
+            return [parameter.grad for parameter in parameters] if readable else None
 
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()

@@ -166,10 +166,12 @@ class Collector:
         """Note where an optimizer step is called, and the settings that it begins with; its parameters are named at its
         first step."""
         with self._thread.quiet():
-            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
-            item: dict[str, Any] = {"optimizer": len(self._optimizers) if number is None else number}
+            number, is_new = self._number_of(optimizer), False
             if number is None:
                 self._optimizers.append(weakref.ref(optimizer))
+                number, is_new = self._number_of(optimizer), True
+            item: dict[str, Any] = {"optimizer": number}
+            if is_new:
                 item["class"] = type(optimizer).__name__
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
@@ -179,10 +181,10 @@ class Collector:
                 names = list(names)
                 held.update(names)
                 written.append({key: self._setting(value) for key, value in settings.items()})
-                if number is None:
+                if is_new:
                     written[-1]["parameters"] = names
             self.recorder.sink.write(HeaderItem("optimizers", item))
-            if number is None:
+            if is_new:
                 self.parameters.optimizer_begins(
                     item["optimizer"], {name for group in written for name in group["parameters"]}
                 )
@@ -196,8 +198,7 @@ class Collector:
         with self._thread.quiet():
             said = facts()
         if said is not None:
-            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
-            more: dict[str, Any] = {} if optimizer is None else {"optimizer": number}
+            more: dict[str, Any] = {} if optimizer is None else {"optimizer": self._number_of(optimizer)}
             if self._plan.stacks:
                 more["stack"] = self._stacks.text(self._stacks.capture())
             more.update((key, self._setting(value)) for key, value in said.items())
@@ -274,6 +275,10 @@ class Collector:
             self._finish(record)
 
     # ---- inside ----
+
+    def _number_of(self, optimizer: Any) -> int | None:
+        """Return the number of an optimizer that has stepped; None before."""
+        return next((number for number, known in enumerate(self._optimizers) if known() is optimizer), None)
 
     def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments, api: str = "") -> None:
         keep, keep_backward = wanted, wanted and self._gradients is not None
