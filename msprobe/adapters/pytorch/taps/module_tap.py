@@ -31,9 +31,9 @@ from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThre
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import CurrentObserver
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.wrap import Tracing, wrap_module_call
+from msprobe.core.capture.wrap import Tracing, module_call_in_place, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
@@ -161,11 +161,10 @@ class TorchModuleTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        original = nn.Module.__call__
-        if original not in self._observed:  # one function for all starts: compiled code depends on which it is
-            self._observed[original] = self._observed_call(original)
-        patches = Patches()
-        patches.plan(nn.Module, "__call__", self._observed[original])
+        patches = Patches()  # one function for all starts: compiled code depends on which it is
+        observed = module_call_in_place(nn.Module, self._observed, self._observed_call, self._current)
+        patches.plan(nn.Module, "__call__", observed)
+        note_applied(Undo(functools.partial(setattr, CALLS, "target", None)))
         CALLS.target = self._target
         try:
             with patches.in_force(), self._exported.attach(), reporting_versions(self._thread):
@@ -226,17 +225,19 @@ class TorchModuleTap:
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
-        find_site = self._site_lookup()
+        find_site = self._site_lookup(original)
         call = wrap_module_call(original, find_site, self._current, self._thread, Tracing(is_traced, _traced_call))
         skip_in_dynamo(call)
         skip_in_dynamo(find_site, inside=True)
         return call
 
-    def _site_lookup(self) -> Callable[[nn.Module], NamedModule | None]:
+    def _site_lookup(self, original: Callable[..., Any]) -> Callable[[nn.Module], NamedModule | None]:
         """Return a function that gives the site of a module whose call is recorded, and None for another call."""
-        sites, thread, compiled = self._sites.by_id, self._thread, self._compiled
+        sites, thread, compiled, current = self._sites.by_id, self._thread, self._compiled, self._current
 
         def find_site(module: nn.Module) -> NamedModule | None:
+            if current.module_call is not original:
+                return None
             entry = sites.get(id(module))
             if id(module) in compiled.present:
                 compiled.called.add(id(module))
@@ -253,7 +254,7 @@ class TorchModuleTap:
                 self._report_gradient(site, key, part)
 
     def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
-        observer = self._current.observer
+        observer = self._current.late_observer
         if observer is not None:
             observer.parameter_gradient(site, key, gradient)
 

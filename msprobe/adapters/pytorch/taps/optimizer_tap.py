@@ -39,13 +39,22 @@ class OptimizerHooks:
 
     def apply(self) -> None:
         if not self._handles:
-            optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
+            optimizers = _optimizers()
             self._handles.append(optimizers.register_optimizer_step_pre_hook(self._before))
             self._handles.append(optimizers.register_optimizer_step_post_hook(self._after))
 
     def undo(self) -> None:
         while self._handles:
-            self._handles.pop().remove()
+            self._handles[-1].remove()
+            self._handles.pop()
+        for table, hook in (("pre", self._before), ("post", self._after)):  # an interrupt may have kept a handle back
+            hooks = getattr(_optimizers(), f"_global_optimizer_{table}_hooks", {})
+            for key in [key for key, registered in list(hooks.items()) if registered is hook]:
+                del hooks[key]
+
+
+def _optimizers() -> Any:
+    return sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
 
 
 def _do_nothing(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -24,6 +24,7 @@ from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
@@ -117,12 +118,10 @@ class Collector:
         record = CallRecord(f"{site.stem}.forward.{number}", None)
         record.backward_name = f"{site.stem}.backward.{number}"
         record.owner = site
-        try:
-            self._begin(record, True, (args, kwargs))
-            if self._plan.construct:
-                self._relate_module(record, site)
-        finally:
-            self._thread.scopes.append(record)
+        self._begin(record, True, (args, kwargs))
+        if self._plan.construct:
+            self._relate_module(record, site)
+        self._thread.scopes.append(record)
         return record
 
     @records
@@ -302,6 +301,7 @@ class Collector:
             try:
                 record.prepared_gradients = self._gradients.prepare(*arguments)
             except Exception as error:  # noqa: BLE001  (an odd argument costs the gradients, not the call)
+                let_through(error)
                 self.errors.note(f"the gradients of {record.name}", error)
 
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:
