@@ -51,7 +51,7 @@ class Patch(NamedTuple):
 class Undoable(Protocol):
     """Something that is in place and can be taken away, as often as one likes."""
 
-    def undo(self) -> None:
+    def undo(self) -> object:
         """Take it away."""
         ...
 
@@ -65,9 +65,8 @@ class Undo:
 
 _attaching: ContextVar[list[Undoable] | None] = ContextVar("attaching", default=None)
 _wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
-_covered: dict[
-    int, tuple[Any, Any]
-] = {}  # replacements that lie under others and are not in force, with their originals
+_covered: dict[int, tuple[Any, Any]] = {}
+"""Replacements that lie under others and are no longer in force, by id, with their originals."""
 
 
 @contextlib.contextmanager

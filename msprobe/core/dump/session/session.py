@@ -408,10 +408,8 @@ class DumpSession:
 
     def _attach(self, collects: bool = True) -> None:
         self.thread.scopes.clear()
-        with (
-            noted_in(self._applied),
-            contextlib.ExitStack() as taps,
-        ):  # when one tap cannot be attached, the others are detached again
+        # when one tap cannot be attached, the others are detached again
+        with noted_in(self._applied), contextlib.ExitStack() as taps:
             if collects and self.opened:
                 attach_taps(self.backend, self.plan, taps, alone=bool(self._focused))
                 self._show_observer()
