@@ -7,7 +7,6 @@ expects calls ``let_through`` first.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -71,4 +70,6 @@ def _is_sent(error: Exception, trace: TracebackType) -> bool:
 
 def _instruction(code: CodeType, offset: int) -> str:
     """Return the name of the instruction at ``offset``; empty where there is none."""
+    import dis
+
     return next((one.opname for one in dis.get_instructions(code) if one.offset == offset), "")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import FunctionType, ModuleType
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from msprobe.core.errors import MsprobeException, error_text
 
 _INHERITED = object()
+_MARK = "_msprobe_replacement"
 
 Remake = Callable[[], Any]
 
@@ -57,14 +57,22 @@ class Undoable(Protocol):
 
 
 class Undo:
-    """Implements ``Undoable`` with a function."""
+    """Implements ``Undoable`` with a function, which is called until it has returned once.
+
+    A context that an interrupt has cut off may end much later, when its exception is dropped; it must not take away
+    what was put in place meanwhile.
+    """
 
     def __init__(self, undo: Callable[[], object]) -> None:
-        self.undo = undo
+        self._undo: Callable[[], object] | None = undo
+
+    def undo(self) -> None:
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
 
 
 _attaching: ContextVar[list[Undoable] | None] = ContextVar("attaching", default=None)
-_wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 _covered: dict[int, tuple[Any, Any]] = {}
 """Replacements that lie under others and are no longer in force, by id, with their originals."""
 
@@ -125,7 +133,6 @@ class Patches:
         """Put the replacements in place; does nothing where they are."""
         if self._applied:
             return
-        note_applied(self)
         self._applied = True
         self._replace(self._planned)
 
@@ -154,11 +161,13 @@ class Patches:
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
         """Keep the replacements in place inside this context."""
-        self.apply()
+        end = Undo(self.undo)
+        note_applied(end)
         try:
+            self.apply()
             yield
         finally:
-            self.undo()
+            end.undo()
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
@@ -216,19 +225,17 @@ class Patches:
 def _patch(owner: Any, name: str, replacement: Any, remake: Remake | None) -> Patch:
     function = getattr(replacement, "__func__", replacement)
     name_after_owner(function, owner, name)
-    with contextlib.suppress(TypeError):  # it cannot be held weakly, and is no function
-        _wrappers.add(function)
+    if isinstance(function, FunctionType):
+        vars(function)[_MARK] = id(function)  # a function that copies the attributes of this one has another id
     is_plain = type(owner) is ModuleType or isinstance(owner, type)
     expected = vars(owner).get(name, _INHERITED)
     return Patch(owner, name, replacement, vars(owner) if is_plain else None, expected, remake)
 
 
 def _is_wrapper(value: Any) -> bool:
-    """Return whether ``value`` is a replacement of any set."""
-    try:
-        return getattr(value, "__func__", value) in _wrappers
-    except TypeError:
-        return False
+    """Return whether ``value`` is a function that any set has planned."""
+    function = getattr(value, "__func__", value)
+    return isinstance(function, FunctionType) and vars(function).get(_MARK) == id(function)
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:

@@ -224,7 +224,8 @@ class DirectorySink:
                 if folder.is_dir():
                     clear_earlier_run(folder)
                 os.rename(self.folder, folder)
-            except OSError:
+            except OSError as error:
+                let_through(error)
                 return False
             self.folder = folder
             if self._journal.index.header.get("dump_data_dir"):

@@ -19,7 +19,7 @@ from mindspore.communication import GlobalComm
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, Ranks, argument_named
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
@@ -78,12 +78,14 @@ class MindSporeCollectiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._works.attach()
+        end = Undo(self._works.detach)
+        note_applied(end)
         try:
+            self._works.attach()
             with self._patches.in_force():
                 yield
         finally:
-            self._works.detach()
+            end.undo()
 
     def reset(self) -> None:
         self._works.clear()

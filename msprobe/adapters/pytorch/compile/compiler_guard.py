@@ -25,13 +25,14 @@ def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
     def remove() -> None:
         _THREADS[:] = [state for state in _THREADS if state is not thread]
 
-    note_applied(Undo(remove))
+    end = Undo(remove)
+    note_applied(end)
     try:
         _THREADS.append(thread)
         with _compiler_callbacks(thread):
             yield
     finally:
-        remove()
+        end.undo()
 
 
 @contextlib.contextmanager
@@ -68,10 +69,11 @@ def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
             with contextlib.suppress(ValueError):  # somebody has emptied the lists
                 remove_one(callback)
 
-    note_applied(Undo(remove))
+    removal = Undo(remove)
+    note_applied(removal)
     try:
         register()
         vars(callback_handler)["clear"] = clear
         yield
     finally:
-        remove()
+        removal.undo()

@@ -164,13 +164,14 @@ class TorchModuleTap:
         patches = Patches()  # one function for all starts: compiled code depends on which it is
         observed = module_call_in_place(nn.Module, self._observed, self._observed_call, self._current)
         patches.plan(nn.Module, "__call__", observed)
-        note_applied(Undo(functools.partial(setattr, CALLS, "target", None)))
-        CALLS.target = self._target
+        end = Undo(functools.partial(setattr, CALLS, "target", None))
+        note_applied(end)
         try:
+            CALLS.target = self._target
             with patches.in_force(), self._exported.attach(), reporting_versions(self._thread):
                 yield
         finally:
-            CALLS.target = None
+            end.undo()
             self._compiled.warn_if_unseen(self._sites.get)
             tell_of_graph_breaks()
 

@@ -54,7 +54,8 @@ class ErrorLog:
         try:
             with os.fdopen(open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
                 file.write(text.encode("utf-8", "backslashreplace"))
-        except OSError:
+        except OSError as fault:
+            let_through(fault)
             self._path = None
 
 

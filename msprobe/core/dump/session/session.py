@@ -452,8 +452,8 @@ class DumpSession:
     def _detach(self) -> None:
         if self._taps is not None:
             self.current.stop()
-            taps, self._taps = self._taps, None
-            taps.close()
+            self._taps.close()
+            self._taps = None
             self._applied.clear()
             self.thread.scopes.clear()
 
