@@ -69,6 +69,7 @@ class TorchModuleTap:
         self._compiled = CompiledModels()
         self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
+        self._hooks: list[Any] = []
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.parameter_names = ParameterNames()
         self.gradient_threads = GradientThreads()
@@ -200,23 +201,28 @@ class TorchModuleTap:
             for key, parameter in site.parameters()
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
         }
-        hooks = [
-            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
-            for parameter, site, key in own.values()
-        ]
-        hooks += [
-            flat.tensor.register_hook(TensorHook(self._thread, functools.partial(self._report_parts, flat)))
-            for flat in flats
-        ]
+        hooks: list[Any] = []
+        self._hooks = hooks  # those of a list that is no longer this one report nothing
 
         def detach() -> None:
+            if self._hooks is hooks:
+                self._hooks = []
             for hook in hooks:
                 hook.remove()
 
+        try:
+            for parameter, site, key in own.values():
+                hooks.append(self._hook_gradient(shard_of.get(id(parameter), parameter), site, key, hooks))
+            for flat in flats:
+                report = functools.partial(self._report_parts, hooks, flat)
+                hooks.append(flat.tensor.register_hook(TensorHook(self._thread, report)))
+        except BaseException:
+            detach()
+            raise
         return detach
 
-    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str) -> Any:
-        report = functools.partial(self._report_gradient, site, key)
+    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str, hooks: list[Any]) -> Any:
+        report = functools.partial(self._report_gradient, hooks, site, key)
         if not is_sharded(parameter):
             with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
                 return parameter.register_hook(TensorHook(self._thread, report))
@@ -248,15 +254,15 @@ class TorchModuleTap:
 
         return find_site
 
-    def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
+    def _report_parts(self, hooks: list[Any], flat: FlatParameter, gradient: torch.Tensor) -> None:
         for (module, key), part in flat.split(gradient):
             site = self._sites.get(module)
             if site is not None:
-                self._report_gradient(site, key, part)
+                self._report_gradient(hooks, site, key, part)
 
-    def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
+    def _report_gradient(self, hooks: list[Any], site: NamedModule, key: str, gradient: Any) -> None:
         observer = self._current.late_observer
-        if observer is not None:
+        if observer is not None and hooks is self._hooks:
             observer.parameter_gradient(site, key, gradient)
 
 

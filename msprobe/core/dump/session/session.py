@@ -450,12 +450,16 @@ class DumpSession:
             self.current.clear()
 
     def _detach(self) -> None:
+        if self._taps is None and not self._applied:
+            return
+        self.current.stop()
         if self._taps is not None:
-            self.current.stop()
             self._taps.close()
             self._taps = None
-            self._applied.clear()
-            self.thread.scopes.clear()
+        while self._applied:  # where an interrupt has cut off a tap
+            self._applied[-1].undo()
+            self._applied.pop()
+        self.thread.scopes.clear()
 
     def release(self) -> None:
         """Take away all that is in place, after an exception from outside has interrupted a start, a stop or a step.
@@ -464,11 +468,6 @@ class DumpSession:
         """
         self._started = False
         self._detach()
-        self.current.stop()
-        while self._applied:
-            self._applied[-1].undo()
-            self._applied.pop()
-        self.thread.scopes.clear()
 
     def _close_step(self, by: str, discard: bool = False) -> None:
         self._drop_lazy()
