@@ -37,6 +37,7 @@ MATRICES: dict[str, str] = {
     FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
     "facts": "10,000 dumps that differ from a good one in a single fact, in both directions: none passes unexplained.",
     "devices": "Trainings, generation, two ranks on other emulated devices are the same; with a fault they are not.",
+    "interrupts": "An exception of the program at every line of the tool reaches it, and leaves nothing in place.",
     "kills": "100 trainings killed at random moments: every file is readable, at most the last 100 ms are missing.",
     "layouts": "One model in 45 parallel layouts, against one another: correct ones are the same, faults are named.",
     "megatron": "GPTModel of megatron-core on CPU in nine layouts: correct ones are the same, faults are named.",

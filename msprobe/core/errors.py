@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from msprobe.core.interruption import let_through
+
 _VALUE_LENGTH = 80
 _ERROR_LENGTH = 500
 MEMORY_ERROR = "memory ran out; free some, or give a part of the dumps (a step or rank folder) and fewer processes"
@@ -166,7 +168,8 @@ def error_text(error: BaseException) -> str:
     """
     try:
         text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001  (an exception class of the user)
+    except Exception as fault:  # noqa: BLE001  (an exception class of the user)
+        let_through(fault)
         text = "its text cannot be shown"
     return f"{type(error).__name__}: {text}"[:_ERROR_LENGTH]
 
@@ -194,7 +197,8 @@ def _cut(text: str) -> str:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  (a class of the user)
+    except Exception as fault:  # noqa: BLE001  (a class of the user)
+        let_through(fault)
         return "a value that cannot be shown"
 
 

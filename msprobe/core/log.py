@@ -16,6 +16,8 @@ import threading
 from collections.abc import Hashable
 from typing import Literal, TextIO
 
+from msprobe.core.interruption import let_through
+
 LEVEL_VARIABLE = "MSPROBE_LOG_LEVEL"
 _LEVELS = {
     "0": logging.DEBUG,
@@ -57,8 +59,8 @@ class _StandardStream(logging.Handler):
             return
         try:
             self._write(stream, self.format(record) + "\n")
-        except (OSError, ValueError):  # a closed or full stream must never disturb the training
-            return
+        except (OSError, ValueError) as error:  # a closed or full stream must never disturb the training
+            let_through(error)
 
     @staticmethod
     def _write(stream: TextIO, line: str) -> None:

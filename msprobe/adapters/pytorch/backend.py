@@ -78,7 +78,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         read_marks=read_marks if torch.distributed.is_available() else None,
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
-        optimizers=TorchOptimizerTap(current, modules.parameter_names),
+        optimizers=TorchOptimizerTap(current, modules.parameter_names, modules.gradient_threads),
         memory=functools.partial(_attached, settled, TorchMemoryTap(unwritten, thread, ())),
         live=TorchLiveFunctions() if config.task_spec.checker else None,
         operators=_operators(checks_operators, operators, (current, thread), unwritten),

@@ -44,7 +44,7 @@ def header_parameters(dump: Dump) -> dict[str, Parameter]:
                 value.get("requires_grad") is True,
                 left=tensor_of(value),
                 sharded=sharded,
-                keeps_gradient=item.get("has_gradient") is True,
+                keeps_gradient=item.get("has_gradient") is not False,
             )
     return found
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.errors import MsprobeException
+
+_OWN_FRAMES = 500
+"""How many frames the tool itself needs at most while it describes the values of one call."""
+_limits: dict[int, int] = {}  # the limits of the program by what they were raised to
 
 
 class WantedTaps(Protocol):
@@ -39,6 +46,7 @@ def attach_taps(backend: Backend, plan: WantedTaps, taps: contextlib.ExitStack, 
         taps: detaches them when it is closed.
         alone: attach the modules only, as some of them are focused.
     """
+    taps.enter_context(_room_for_wrappers())
     if alone and backend.modules is not None:
         taps.enter_context(backend.modules.attach())
         return
@@ -56,3 +64,29 @@ def attach_taps(backend: Backend, plan: WantedTaps, taps: contextlib.ExitStack, 
         taps.enter_context(backend.optimizers.attach(scopes=plan.construct and plan.apis and plan.modules))
     if backend.operators is not None:
         taps.enter_context(backend.operators.attach())
+
+
+@contextlib.contextmanager
+def _room_for_wrappers() -> Iterator[None]:
+    """Raise Python's limit of recursion inside this context, so that the program can call as deep as without the tool.
+
+    A wrapper is one more frame of each call that it observes, of which the program itself has one at least. A limit
+    that the program sets inside stays.
+    """
+    present = sys.getrecursionlimit()
+    before = _limits.get(present, present)
+    raised = 2 * before + _OWN_FRAMES
+    _limits[raised] = before
+
+    def restore() -> None:
+        if sys.getrecursionlimit() == raised:
+            with contextlib.suppress(RecursionError):  # the program has called that deep already: it goes on
+                sys.setrecursionlimit(before)
+
+    end = Undo(restore)
+    note_applied(end)
+    try:
+        sys.setrecursionlimit(raised)
+        yield
+    finally:
+        end.undo()

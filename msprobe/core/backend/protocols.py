@@ -327,8 +327,18 @@ class ModuleTap(Protocol):
         """Return the names of parameters that share memory, in groups of two and more."""
         ...
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
-        """Return name, value and present gradient (None without one) of every parameter, each once."""
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """Return name and value of every parameter, each once."""
+        ...
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        """Return the present gradient of each parameter (None without one).
+
+        Args:
+            parameters: the parameters.
+            used_now: whether the program itself is about to use these gradients in this thread. Otherwise the result
+                is None where another thread computes gradients, because reading them is not safe then.
+        """
         ...
 
     def attach_gradients(self) -> Callable[[], None]:

@@ -6,6 +6,7 @@ tool and frames without source (``<string>``, the interpreter's own) are left ou
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
@@ -21,7 +22,8 @@ class StackTable:
     def __init__(self) -> None:
         self._by_frames: dict[tuple[int, ...], int] = {}
         self._by_text: dict[tuple[str, ...], int] = {}
-        self._texts: list[list[str]] = []
+        self._texts: dict[int, list[str]] = {}
+        self._numbers = itertools.count()
         self._alive: list[CodeType] = []  # a code object in a key must not be freed: its id would be used again
 
     def capture(self, passed: int = 0) -> int:
@@ -52,9 +54,11 @@ class StackTable:
             if text is not None:
                 texts.append(text)
             frame = frame.f_back
-        number = self._by_text.setdefault(tuple(texts), len(self._texts))
-        if number == len(self._texts):
-            self._texts.append(texts or UNKNOWN)
+        number = self._by_text.get(tuple(texts))
+        if number is None:
+            number = next(self._numbers)
+            self._texts[number] = texts or UNKNOWN  # before another thread can meet the number
+            number = self._by_text.setdefault(tuple(texts), number)
         self._by_frames[key] = number
         return number
 

@@ -83,8 +83,8 @@ class CollectiveCalls:
             observer = current.observer
             if thread.busy or observer is None:
                 return run(*args, **kwargs)
-            thread.busy = True
             try:
+                thread.busy = True
                 record = observer.api_begin(site, *inputs((args, kwargs)))
                 if record is None:
                     return run(*args, **kwargs)
@@ -243,17 +243,18 @@ class PendingWorks:
         return wait
 
     def _done(self, call: PendingCall, position: int) -> None:
-        busy, self._thread.busy = self._thread.busy, True
+        busy = self._thread.busy
         try:
-            call.done(position, self._current.observer)
+            self._thread.busy = True
+            call.done(position, self._current.late_observer)
         finally:
             self._thread.busy = busy
         self._undo_if_idle()
 
     def _failed(self, call: PendingCall, error: BaseException) -> None:
         record, call.record = call.record, None
-        if record is not None and self._current.observer is not None:
-            self._current.observer.fail(record, error)
+        if record is not None and self._current.late_observer is not None:
+            self._current.late_observer.fail(record, error)
         self._undo_if_idle()
 
 

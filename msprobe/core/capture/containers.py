@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from msprobe.core.interruption import let_through
+
 DEPTH_LIMIT = 64
 """Containers around a value from which on it is no longer looked into."""
 PARTS_LIMIT = 1 << 18
@@ -117,7 +119,8 @@ def key_text(key: Any) -> str:
     """Return the text that a key has in a record; never raises."""
     try:
         return str.__str__(key if isinstance(key, str) else str(key))
-    except Exception:  # noqa: BLE001  (whatever the object of a user does)
+    except Exception as error:  # noqa: BLE001  (whatever the object of a user does)
+        let_through(error)
         return f"<{type(key).__name__}>"
 
 

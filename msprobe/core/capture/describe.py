@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.core.capture.containers import DEPTH_LIMIT, PARTS_LIMIT, has_parts, key_text, parts_of
+from msprobe.core.interruption import let_through
 
 Node = Any
 """What stands in the record for a value: a JSON value made of dict, list, str, numbers and None."""
@@ -98,7 +99,8 @@ class Describer:
                 return [self.node(value, f"{path}.{position}", around) for position, value in enumerate(values)]
             handlers = self._handlers
             return [(handlers.get(type(value)) or self._choose(type(value)))(value, "", around) for value in values]
-        except Exception:  # noqa: BLE001  (one by one, to find out which)
+        except Exception as error:  # noqa: BLE001  (one by one, to find out which)
+            let_through(error)
             return [self._node_or_null(value, path, str(position), around) for position, value in enumerate(values)]
 
     def keywords(self, values: Mapping[Any, Any], path: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
@@ -114,7 +116,8 @@ class Describer:
                 handler = self._by_keyword.get(name)
                 node = handler(value, path, around) if handler is not None and value is not None else None
                 nodes[name] = self.node(value, path and f"{path}.{name}", around) if node is None else node
-            except Exception:  # noqa: BLE001  (that value is null, the others stay)
+            except Exception as error:  # noqa: BLE001  (that value is null, the others stay)
+                let_through(error)
                 nodes[name] = self._node_or_null(value, path, name, around)
         return nodes
 
@@ -132,6 +135,7 @@ class Describer:
         try:
             return self.node(value, path and f"{path}.{part}", around)
         except Exception as error:  # noqa: BLE001  (whatever the object of a user does)
+            let_through(error)
             if self._report is not None:
                 self._report(f"a value of type {type(value).__name__}", error)
             return None

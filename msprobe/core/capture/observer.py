@@ -87,18 +87,38 @@ class Observer(Protocol):
 class CurrentObserver:
     """Hold the observer: the taps live as long as the session, an observer lives for one step.
 
-    ``StartFilters.show`` sets it when taps are attached, ``DumpSession._close_step`` clears it; between stop and step
-    it stays, only the taps are gone.
+    ``StartFilters.show`` sets it when taps are attached. Between stop and step it takes what earlier calls still bring,
+    and no calls: the program may have kept a wrapper and call it.
 
     Args:
         on_rank: called when this process has just got its rank.
+
+    Attributes:
+        observer: takes calls; None while none are recorded.
+        stopped: the last observer, between stop and step.
+        module_call: the ``__call__`` of modules whose wrapper reports calls; wrappers of others report nothing.
     """
 
-    __slots__ = ("observer", "on_rank")
+    __slots__ = ("module_call", "observer", "on_rank", "stopped")
 
     def __init__(self, on_rank: Callable[[], None] | None = None) -> None:
         self.observer: Observer | None = None
+        self.stopped: Observer | None = None
+        self.module_call: Callable[..., Any] | None = None
         self.on_rank = on_rank
+
+    @property
+    def late_observer(self) -> Observer | None:
+        """What takes gradients and results of calls that ran before."""
+        return self.observer or self.stopped
+
+    def stop(self) -> None:
+        """Take no more calls, only what earlier ones still bring."""
+        self.observer, self.stopped = None, self.late_observer
+
+    def clear(self) -> None:
+        """Take nothing more."""
+        self.observer = self.stopped = None
 
 
 class CallSite:

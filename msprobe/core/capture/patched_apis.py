@@ -132,10 +132,14 @@ class WrappedApis:
         if not callable(getattr(owner, name, None)):
             return None
         site = self.site(prefix, name)
-        replacement = bind_like_original(
-            owner, name, lambda original: wrap(self._inside_call(site, original), site, self._current, self._thread)
-        )
-        self._patches.plan(owner, name, replacement)
+
+        def make() -> Any:
+            return bind_like_original(
+                owner, name, lambda original: wrap(self._inside_call(site, original), site, self._current, self._thread)
+            )
+
+        replacement = make()
+        self._patches.plan(owner, name, replacement, make)
         return replacement
 
     def _inside_call(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:

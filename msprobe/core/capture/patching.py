@@ -1,6 +1,7 @@
 """Replace attributes of modules, classes and objects, and restore them.
 
 ``Patches`` remembers whether each attribute was its owner's own or inherited, so that both come back as they were.
+What the program itself has put there stays: it is called by a wrapper made around it, and is not undone.
 ``find_holder`` resolves names with dots, because a listed function may be in a submodule or a class of its module.
 
 A function has one name, by which pickle looks for it, and an original may stand at several places of which one is
@@ -12,20 +13,85 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from msprobe.core.errors import MsprobeException, error_text
 
 _INHERITED = object()
+_MARK = "_msprobe_replacement"
 
-Patch = tuple[Any, str, Any, Any]
-"""An owner, the name of its attribute, the replacement, and the attributes of a class or plain module.
+Remake = Callable[[], Any]
 
-More than a thousand of them are applied per step, so the attributes are looked up beforehand: those of a module are a
-dict, in which an assignment takes a third of the time of setattr; those of a class can only be read.
-"""
+
+class Patch(NamedTuple):
+    """One replacement.
+
+    More than a thousand of them are applied per step, so the attributes are looked up beforehand: those of a module are
+    a dict, in which an assignment takes a third of the time of setattr; those of a class can only be read.
+
+    Attributes:
+        owner, name: whose attribute is replaced.
+        replacement: what takes its place.
+        members: the attributes of a class or plain module; None for other owners.
+        expected: what was there when the replacement was made.
+        remake: makes a replacement for what is there now; None where that cannot be replaced.
+    """
+
+    owner: Any
+    name: str
+    replacement: Any
+    members: Any
+    expected: Any
+    remake: Remake | None
+
+
+class Undoable(Protocol):
+    """Something that is in place and can be taken away, as often as one likes."""
+
+    def undo(self) -> object:
+        """Take it away."""
+        ...
+
+
+class Undo:
+    """Implements ``Undoable`` with a function, which is called until it has returned once.
+
+    A context that an interrupt has cut off may end much later, when its exception is dropped; it must not take away
+    what was put in place meanwhile.
+    """
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo: Callable[[], object] | None = undo
+
+    def undo(self) -> None:
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+
+
+_attaching: ContextVar[list[Undoable] | None] = ContextVar("attaching", default=None)
+_covered: dict[int, tuple[Any, Any]] = {}
+"""Replacements that lie under others and are no longer in force, by id, with their originals."""
+
+
+@contextlib.contextmanager
+def noted_in(applied: list[Undoable]) -> Iterator[None]:
+    """Add whatever is put in place inside this context to ``applied``, before it is."""
+    token = _attaching.set(applied)
+    try:
+        yield
+    finally:
+        _attaching.reset(token)
+
+
+def note_applied(replacement: Undoable) -> None:
+    """Let the one that attaches taps just now know what is about to be put in place."""
+    applied = _attaching.get()
+    if applied is not None:
+        applied.append(replacement)
 
 
 class Patches:
@@ -33,32 +99,35 @@ class Patches:
 
     def __init__(self) -> None:
         self._planned: list[Patch] = []
+        self._remade: list[Patch] = []
         self._replaced: list[Any] = []  # a patch and the original by turns: pairs would be a thousand objects
         self._applied = False
 
-    def plan(self, owner: Any, name: str, replacement: Any) -> None:
+    def plan(self, owner: Any, name: str, replacement: Any, remake: Remake | None = None) -> None:
         """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already).
 
         A function is named so that pickle finds it there (``name_after_owner``).
+
+        Args:
+            owner, name: whose attribute is replaced.
+            replacement: what takes its place.
+            remake: makes the replacement anew for what the program has put there since; without it that stays.
         """
-        name_after_owner(getattr(replacement, "__func__", replacement), owner, name)
-        is_plain = type(owner) is ModuleType or isinstance(owner, type)
-        members = vars(owner) if is_plain else None
-        patch = owner, name, replacement, members
+        patch = _patch(owner, name, replacement, remake)
         self._planned.append(patch)
         if self._applied:
             self._replace([patch])
 
     def drop(self, owner: Any, name: str, replacement: Any) -> None:
         """Remove one replacement from the set; others of the same attribute stay."""
-        self._planned = [patch for patch in self._planned if patch[2] is not replacement]
+        self._planned = [patch for patch in self._planned if patch.replacement is not replacement]
         if not self._applied:
             return
         for index in reversed(range(0, len(self._replaced), 2)):
-            if self._replaced[index][0] is owner and self._replaced[index][1] == name:
+            if self._replaced[index].owner is owner and self._replaced[index].name == name:
                 _restore(*self._replaced[index : index + 2])
                 del self._replaced[index : index + 2]
-        self._replace([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
+        self._replace([patch for patch in self._planned if patch.owner is owner and patch.name == name])
 
     def apply(self) -> None:
         """Put the replacements in place; does nothing where they are."""
@@ -92,11 +161,13 @@ class Patches:
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
         """Keep the replacements in place inside this context."""
-        self.apply()
+        end = Undo(self.undo)
+        note_applied(end)
         try:
+            self.apply()
             yield
         finally:
-            self.undo()
+            end.undo()
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
@@ -111,7 +182,8 @@ class Patches:
 
     def target_of(self, value: Any) -> tuple[Any, str] | None:
         """Return the owner and name of the attribute that ``value`` replaces; None if it is no replacement."""
-        return next(((owner, name) for owner, name, replacement, _ in self._planned if replacement is value), None)
+        patches = (*self._planned, *self._remade)
+        return next(((patch.owner, patch.name) for patch in patches if patch.replacement is value), None)
 
     @property
     def applied(self) -> bool:
@@ -121,13 +193,49 @@ class Patches:
     def _replace(self, patches: Iterable[Patch]) -> None:
         done = self._replaced
         for patch in patches:
-            owner, name, replacement, members = patch
+            owner, name, replacement, members, expected, _ = patch
             original = (vars(owner) if members is None else members).get(name, _INHERITED)
+            if original is not expected and not self._is_ours(original):
+                remade = self._around(patch, original)
+                if remade is None:
+                    continue
+                patch, replacement = remade, remade.replacement
+            if _covered:
+                _covered.pop(id(replacement), None)
             done.extend((patch, original))  # in one step, and before: an interrupt may come at any point
             if type(members) is dict:
                 members[name] = replacement
             else:
                 setattr(owner, name, replacement)
+
+    def _is_ours(self, value: Any) -> bool:
+        return _is_wrapper(value) or any(patch.replacement is value for patch in self._planned)
+
+    def _around(self, patch: Patch, present: Any) -> Patch | None:
+        """Return a patch like ``patch`` for what the program has put there; None where there is none."""
+        if patch.remake is None or present is _INHERITED:
+            return None
+        for made in self._remade:
+            if made.owner is patch.owner and made.name == patch.name and made.expected is present:
+                return made
+        self._remade.append(_patch(patch.owner, patch.name, patch.remake(), patch.remake))
+        return self._remade[-1]
+
+
+def _patch(owner: Any, name: str, replacement: Any, remake: Remake | None) -> Patch:
+    function = getattr(replacement, "__func__", replacement)
+    name_after_owner(function, owner, name)
+    if isinstance(function, FunctionType):
+        vars(function)[_MARK] = id(function)  # a function that copies the attributes of this one has another id
+    is_plain = type(owner) is ModuleType or isinstance(owner, type)
+    expected = vars(owner).get(name, _INHERITED)
+    return Patch(owner, name, replacement, vars(owner) if is_plain else None, expected, remake)
+
+
+def _is_wrapper(value: Any) -> bool:
+    """Return whether ``value`` is a function that any set has planned."""
+    function = getattr(value, "__func__", value)
+    return isinstance(function, FunctionType) and vars(function).get(_MARK) == id(function)
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:
@@ -148,14 +256,26 @@ def _refusal_reason(owner: Any, name: str) -> str | None:
     try:
         original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, getattr(owner, name))
-        _restore((owner, name, None, None), original)
+        _put_back(owner, name, None, original)
     except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
         return error_text(error)
     return None
 
 
 def _restore(patch: Patch, original: Any) -> None:
-    owner, name, _, members = patch
+    """Put ``original`` back, unless something else has taken the place of the replacement."""
+    owner, name, replacement, members, _, _ = patch
+    present = (vars(owner) if members is None else members).get(name, _INHERITED)
+    if present is not replacement:
+        if present is not original and _is_wrapper(present):
+            _covered[id(replacement)] = replacement, original
+        return
+    while id(original) in _covered:  # it lay under this one, and was taken away before
+        original = _covered.pop(id(original))[1]
+    _put_back(owner, name, members, original)
+
+
+def _put_back(owner: Any, name: str, members: Any, original: Any) -> None:
     if original is _INHERITED:
         if name in (vars(owner) if members is None else members):
             delattr(owner, name)

@@ -64,8 +64,9 @@ def quiet_hook(method: F) -> F:
     @functools.wraps(method)
     def hook(self: Any, gradients: Any, others: Any = None) -> Any:
         thread = self._thread
-        busy, thread.busy = thread.busy, True
+        busy = thread.busy
         try:
+            thread.busy = True  # inside: an exception from outside may come at any point
             return method(self, gradients, others)
         finally:
             thread.busy = busy

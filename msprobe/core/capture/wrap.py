@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
-from msprobe.core.capture.thread_state import CALLING, Quiet, ThreadState
+from msprobe.core.capture.thread_state import CALLING, ThreadState
 
 
 def never() -> bool:
@@ -52,8 +52,8 @@ def wrap(
         observer = current.observer
         if thread.busy or observer is None:
             return original(*args, **kwargs)
-        thread.busy = True
         try:
+            thread.busy = True  # inside: an exception from outside may come at any point
             token = observer.api_begin(site, args, kwargs)
             if token is None:
                 return original(*args, **kwargs)
@@ -119,25 +119,59 @@ def wrap_module_call(
         site = None if observer is None else find_site(module)
         if observer is None or site is None:
             return original(module, *args, **kwargs)
-        with Quiet(thread):
+        busy = thread.busy
+        try:
+            thread.busy = True
             if around_begin is None:
                 record = observer.module_begin(site, args, kwargs)
             else:
                 with around_begin(module):
                     record = observer.module_begin(site, args, kwargs)
+        finally:
+            thread.busy = busy
         if record is None:
             return original(module, *args, **kwargs)
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
-            with Quiet(thread):
+            try:
+                thread.busy = True
                 observer.module_fail(record, error)
+            finally:
+                thread.busy = busy
             raise
-        with Quiet(thread):
+        try:
+            thread.busy = True
             observer.module_end(record, result)
+        finally:
+            thread.busy = busy
         return result
 
     return call
+
+
+def module_call_in_place(
+    kind: Any,
+    known: dict[Callable[..., Any], Callable[..., Any]],
+    make: Callable[[Callable[..., Any]], Callable[..., Any]],
+    current: CurrentObserver,
+) -> Callable[..., Any]:
+    """Return the wrapper of ``kind.__call__``, and note what it stands for in ``current.module_call``.
+
+    The program may have put a function of its own there, which calls an earlier wrapper: that one reports no more.
+
+    Args:
+        kind: the class of modules.
+        known: the wrappers so far, by what they stand for.
+        make: makes a wrapper.
+        current: holds the current observer.
+    """
+    present = kind.__call__
+    present = next((original for original, wrapper in known.items() if wrapper is present), present)
+    if present not in known:
+        known[present] = make(present)
+    current.module_call = present
+    return known[present]
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -160,8 +194,8 @@ def observe_with_output(
         watch: the observer, and the state of this thread, which is not busy yet.
     """
     observer, thread = watch
-    thread.busy = True
     try:
+        thread.busy = True
         token = observer.api_begin(site, *arguments)
         thread.busy = CALLING
         try:
@@ -193,8 +227,9 @@ def mark_calling(
     def call(*args: Any, **kwargs: Any) -> Any:
         if traced():
             return original(*args, **kwargs)
-        busy, thread.busy = thread.busy, CALLING
+        busy = thread.busy
         try:
+            thread.busy = CALLING
             return original(*args, **kwargs)
         finally:
             thread.busy = busy

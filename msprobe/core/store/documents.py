@@ -155,7 +155,9 @@ class NamedTensor(BaseModel):
 class ModelParameter(NamedTensor):
     """One parameter at the end of the step."""
 
-    has_gradient: bool = Field(description="whether its gradient was still there")
+    has_gradient: bool | None = Field(
+        description="whether its gradient was still there; null: another thread computes gradients"
+    )
 
 
 class StepGradients(BaseModel):

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DOCUMENTS, ERRORS, JOURNAL, TENSORS, root_of
 from msprobe.core.store.safe_files import remove_symlink
@@ -47,7 +48,8 @@ class FolderLock:
             return True
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            let_through(error)
             return True  # it is missing or cannot be read: the error is reported when it is written
         free = _lock(handle)
         if not free or (root_of(self._folder) == root_of(folder) and self.holds(self._folder)):
@@ -87,8 +89,8 @@ def _lock(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:
-        return True
+    except OSError as error:
+        let_through(error)
     return True
 
 

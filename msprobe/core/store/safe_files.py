@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 VARIABLE = "MSPROBE_FILE_MODE"
@@ -177,7 +178,8 @@ def is_device(path: str | os.PathLike[str]) -> bool:
     """
     try:
         mode = os.lstat(path).st_mode
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        let_through(error)
         return False
     if not stat.S_ISLNK(mode):
         return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
@@ -230,13 +232,15 @@ def remove_symlink(path: Path) -> None:
     """
     try:
         target = os.readlink(path)
-    except OSError:  # no symlink, or no such path
+    except OSError as error:  # no symlink, or no such path
+        let_through(error)
         return
     try:
         path.unlink()
     except FileNotFoundError:
         return
-    except OSError:
+    except OSError as error:
+        let_through(error)
         if path.is_symlink():
             raise
         return  # another process has put its folder there in the meantime

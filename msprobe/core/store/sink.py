@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import is_from_outside, let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
@@ -223,7 +224,8 @@ class DirectorySink:
                 if folder.is_dir():
                     clear_earlier_run(folder)
                 os.rename(self.folder, folder)
-            except OSError:
+            except OSError as error:
+                let_through(error)
                 return False
             self.folder = folder
             if self._journal.index.header.get("dump_data_dir"):
@@ -270,6 +272,7 @@ class DirectorySink:
                     self._watch(line["e"], line["d"])
                 self._add(drop_statistics(line, self._dropped) if self._dropped else line)
         except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
+            let_through(error)
             if first_time(("encode", type(error))):
                 name = getattr(record, "name", "a record")
                 logger.error("%s could not be written: %s (the run goes on)", name, error_text(error))
@@ -305,7 +308,7 @@ class _DiskGuard:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, OSError):
+        if not isinstance(error, OSError) or is_from_outside(error):
             return False
         if not self._sink.failed:
             self._sink.failed = True

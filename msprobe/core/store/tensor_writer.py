@@ -33,6 +33,7 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
+from msprobe.core.interruption import let_through
 from msprobe.core.store.safe_files import create_new, temporary_beside
 
 LARGEST = 1 << 31
@@ -130,7 +131,8 @@ def _link(earlier: str, path: str, pieces: Sequence[Piece]) -> bool:
         if not _holds(earlier, pieces):
             return False
         os.link(earlier, path)
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return False
     return True
 

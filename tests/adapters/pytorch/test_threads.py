@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import threading
@@ -60,6 +61,46 @@ def test_each_thread_has_its_own_parents(bench: Any) -> None:
         if child.startswith("Module.") and ".fc1." in child:
             prefix, call = child.split(".inner.")[0], child.rsplit(".", 1)[1]
             assert parent == f"{prefix}.inner.Mlp.forward.{call}"
+
+
+def train(model: torch.nn.Module, seed: int, steps: int = 25) -> list[torch.Tensor]:
+    """Train, and return the parameters afterwards."""
+    optimizer, numbers = torch.optim.AdamW(model.parameters()), torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        model(torch.randn(3, 4, generator=numbers)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+Run = Callable[[Callable[[int], Any], int], None]
+
+
+def one_by_one(work: Callable[[int], Any], count: int) -> None:
+    for number in range(count):
+        work(number)
+
+
+@pytest.mark.parametrize(("level", "task", "threads"), [("mix", "statistics", 3), ("L0", "tensor", 2)])
+def test_threads_that_train_models_of_their_own(bench: Any, level: str, task: str, threads: int) -> None:
+    models = [Mlp() for _ in range(threads)]
+
+    def record(run: Run) -> tuple[dict[int, list[torch.Tensor]], dict[str, Any]]:
+        copies = copy.deepcopy(models)
+        debugger = bench.open(level, task, async_dump=task == "tensor")
+        debugger.start(model=copies)
+        trained: dict[int, list[torch.Tensor]] = {}
+        run(lambda number: trained.setdefault(number, train(copies[number], number)), threads)
+        debugger.stop()
+        debugger.step()
+        recorded = bench.read()
+        assert not (recorded.folder / "dump_error_info.log").exists()
+        return trained, {name: body for name, body in recorded.data.items() if name.startswith("Module.")}
+
+    (together, threaded), (alone, in_turn) = record(in_threads), record(one_by_one)
+    assert all(all(map(torch.equal, alone[number], together[number])) for number in alone)
+    assert len(threaded) > 25 * threads
+    assert threaded == in_turn
 
 
 class Squares(Dataset[torch.Tensor]):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, noted_in
 
 
 class Base:
@@ -201,3 +201,83 @@ def test_an_interrupt_at_any_instruction_leaves_every_original_in_its_place() ->
         assert (dict(vars(module)), dict(vars(child))) == (before, of_child), f"interrupted at instruction {at}"
         at += 1
     assert at > 100
+
+
+def program_function() -> str:
+    return "of the program"
+
+
+def test_what_the_program_has_put_there_stays() -> None:
+    module, patches = types.SimpleNamespace(f=len, g=len), Patches()
+    patches.plan(module, "f", print)
+    patches.plan(module, "g", print)
+    patches.apply()
+    module.f = program_function
+    patches.undo()
+    assert (module.f, module.g) == (program_function, len)
+
+
+def test_what_the_program_has_put_there_is_replaced_by_a_wrapper_of_it() -> None:
+    module, patches = types.SimpleNamespace(f=len), Patches()
+    made: list[Any] = []
+
+    def make() -> Any:
+        present = module.f
+        made.append(lambda: present)
+        return made[-1]
+
+    patches.plan(module, "f", make(), make)
+    module.f = program_function
+    for _ in range(2):
+        patches.apply()
+        assert module.f is made[1]
+        assert module.f() is program_function
+        assert patches.target_of(made[1]) == (module, "f")
+        patches.undo()
+        assert module.f is program_function
+    module.f = len
+    patches.apply()
+    assert module.f is made[0]
+    patches.undo()
+    assert len(made) == 2
+
+
+def test_without_a_maker_it_is_left_alone() -> None:
+    module, patches = types.SimpleNamespace(f=len), Patches()
+    patches.plan(module, "f", print)
+    module.f = program_function
+    patches.apply()
+    assert module.f is program_function
+    patches.undo()
+    assert module.f is program_function
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_sets_at_one_attribute_are_undone_in_any_order(first: int) -> None:
+    module = types.SimpleNamespace(f=len)
+    sets = Patches(), Patches()
+    for each in sets:
+        each.plan(module, "f", lambda: None)
+    for _ in range(2):
+        for each in sets:
+            each.apply()
+        sets[first].undo()
+        sets[1 - first].undo()
+        assert module.f is len
+
+
+def test_what_is_put_in_place_is_noted_before_and_taken_away_once() -> None:
+    module, patches = types.SimpleNamespace(f=1), Patches()
+    patches.plan(module, "f", 2)
+    applied: list[Any] = []
+    with noted_in(applied):
+        context = patches.in_force()
+        context.__enter__()
+    assert module.f == 2
+    for undoable in applied:
+        undoable.undo()
+    assert module.f == 1
+    patches.apply()  # a later collection
+    del context  # the context that was cut off ends now
+    assert module.f == 2
+    patches.undo()

@@ -109,7 +109,7 @@ class MindSporeGraphTap:
             receiver.end(call)
 
     def _receiver(self) -> GraphReceiver | None:
-        observer = self._current.observer
+        observer = self._current.late_observer
         return None if observer is None else observer.graphs()
 
     def _settle(self) -> None:

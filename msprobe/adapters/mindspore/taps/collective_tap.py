@@ -19,7 +19,7 @@ from mindspore.communication import GlobalComm
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, Ranks, argument_named
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
@@ -78,12 +78,14 @@ class MindSporeCollectiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._works.attach()
+        end = Undo(self._works.detach)
+        note_applied(end)
         try:
+            self._works.attach()
             with self._patches.in_force():
                 yield
         finally:
-            self._works.detach()
+            end.undo()
 
     def reset(self) -> None:
         self._works.clear()
@@ -119,8 +121,8 @@ class MindSporeCollectiveTap:
         handles = [part for part in _parts(result) if _is_handle(part)]
         if handles:
             self._works.add(PendingCall(record, lambda: outputs), handles)
-        elif self._current.observer is not None:
-            self._current.observer.end(record, outputs)
+        elif self._current.late_observer is not None:
+            self._current.late_observer.end(record, outputs)
 
     def _unwrap_operation_arguments(self, operation: type) -> None:
         """Pass the original functions to ``P2POp``, which refuses the wrappers."""

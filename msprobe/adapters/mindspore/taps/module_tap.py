@@ -28,7 +28,7 @@ from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, Paramete
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.capture.wrap import wrap_module_call
+from msprobe.core.capture.wrap import module_call_in_place, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, add_entry
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException
@@ -50,6 +50,7 @@ class MindSporeModuleTap:
         self._sites = ModuleNames()
         self._again: dict[int, Entry] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
+        self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._hooks = ParameterHooks()
 
     def adopt(self, model: Any) -> None:
@@ -87,16 +88,20 @@ class MindSporeModuleTap:
     def attach(self) -> Iterator[None]:
         patches = Patches()
         if not in_graph_mode():
-            patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+            observed = module_call_in_place(nn.Cell, self._observed, self._observed_call, self._current)
+            patches.plan(nn.Cell, "__call__", observed)
         with patches.in_force():
             yield
 
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
-        """Return the parameters; gradients are results of functions in MindSpore, and no part of a parameter."""
-        return [(name, parameter, None) for name, parameter in self.parameter_names.once()]
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        return list(self.parameter_names.once())
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        """Return None for each: gradients are results of functions in MindSpore, and no part of a parameter."""
+        return [None] * len(parameters)
 
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
@@ -125,10 +130,12 @@ class MindSporeModuleTap:
             if runner is not None:
                 add_entry(self._again, runner, site)
 
-    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, again = self._sites.by_id, self._again
+    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sites, again, current = self._sites.by_id, self._again, self._current
 
         def find_site(cell: nn.Cell) -> NamedModule | None:
+            if current.module_call is not original:
+                return None
             entry = sites.get(id(cell)) or (again.get(id(cell)) if reopens(cell) else None)
             return entry[1] if entry is not None and entry[0]() is cell else None
 
@@ -138,7 +145,7 @@ class MindSporeModuleTap:
         """Return what records the gradient of the parameter ``key`` of a cell."""
 
         def report(gradient: Any) -> None:
-            observer = self._current.observer
+            observer = self._current.late_observer
             if observer is not None:
                 observer.parameter_gradient(site, key, gradient)
 

@@ -26,6 +26,7 @@ from msprobe.adapters.mindspore.versions import (
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 
 
@@ -91,6 +92,7 @@ def register(tensor: Any, hook: Callable[[Any], None]) -> Callable[[], None] | N
     try:
         remove: Callable[[], None] = tensor.register_hook(hook).remove
     except Exception as error:  # noqa: BLE001  (a package may have replaced the method by any other)
+        let_through(error)
         return None if says_no_gradient(error) else _register_native(tensor, hook, error)
     return remove
 
@@ -99,6 +101,7 @@ def _register_native(tensor: Any, hook: Callable[[Any], None], error: Exception)
     try:
         return register_native_hook(tensor, hook)
     except Exception as second:  # noqa: BLE001  (as above; the first error is the one to report)
+        let_through(second)
         if says_no_gradient(second):
             return None
         kind, fault = type(tensor).__name__, error_text(error)

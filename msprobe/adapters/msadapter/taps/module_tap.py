@@ -15,6 +15,7 @@ from msprobe.adapters.mindspore.taps.parameter_names import own_parameters
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import module_call_in_place
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException
 
@@ -40,7 +41,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         patches = Patches()
-        patches.plan(self._kind, "__call__", self._observed(self._kind.__call__))
+        observed = module_call_in_place(self._kind, self._observed, self._observed_call, self._current)
+        patches.plan(self._kind, "__call__", observed)
         with patches.in_force():
             yield
 

@@ -79,6 +79,15 @@ def leave(number: int, ticket: torch.Tensor, result: Any) -> None:
 def define_operators() -> torch.library.Library:
     """Define the operators and return their library; they exist as long as it does."""
     library = torch.library.Library("msprobe", "DEF")
+    try:
+        _define_in(library)
+    except BaseException:
+        library._destroy()  # torch has one library of a name: the next attempt makes it
+        raise
+    return library
+
+
+def _define_in(library: torch.library.Library) -> None:
     for name, (real, fake) in {
         "enter": (_enter, lambda values, numbers, key: torch.empty((), dtype=torch.int64, device="cpu")),
         "leave": (_leave, lambda values, numbers, ticket, key: None),
@@ -88,7 +97,6 @@ def define_operators() -> torch.library.Library:
         library.impl(name, real, "CompositeExplicitAutograd")
         torch.library.register_fake(f"msprobe::{name}", fake, lib=library)
         library._register_effectful_op(f"msprobe::{name}", torch.library.EffectType.ORDERED)
-    return library
 
 
 def _enter(values: list[torch.Tensor], numbers: list[int], key: int) -> torch.Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 
 _THREADS: list[ThreadState] = []
@@ -20,12 +21,18 @@ def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
     if any(state is thread for state in _THREADS):
         yield
         return
-    _THREADS.append(thread)
+
+    def remove() -> None:
+        _THREADS[:] = [state for state in _THREADS if state is not thread]
+
+    end = Undo(remove)
+    note_applied(end)
     try:
+        _THREADS.append(thread)
         with _compiler_callbacks(thread):
             yield
     finally:
-        _THREADS.remove(thread)
+        end.undo()
 
 
 @contextlib.contextmanager
@@ -53,12 +60,20 @@ def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
         finally:
             register()
 
-    register()
-    vars(callback_handler)["clear"] = clear
+    def remove() -> None:
+        vars(callback_handler).pop("clear", None)
+        for remove_one, callback in (
+            (callback_handler.remove_start_callback, begin),
+            (callback_handler.remove_end_callback, end),
+        ):
+            with contextlib.suppress(ValueError):  # somebody has emptied the lists
+                remove_one(callback)
+
+    removal = Undo(remove)
+    note_applied(removal)
     try:
+        register()
+        vars(callback_handler)["clear"] = clear
         yield
     finally:
-        vars(callback_handler).pop("clear", None)
-        with contextlib.suppress(ValueError):  # somebody has emptied the lists
-            callback_handler.remove_start_callback(begin)
-            callback_handler.remove_end_callback(end)
+        removal.undo()

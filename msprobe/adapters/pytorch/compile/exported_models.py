@@ -27,6 +27,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import wrap_module_call
 from msprobe.core.dump.record.module_names import ModuleNames, NamedModule
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 
 ObserveFunction = Callable[[Api, Callable[..., Any]], Callable[..., Any]]
@@ -159,6 +160,7 @@ class ExportedModels:
         try:
             read = self._known[module] = ExportedModel(module, self._calls)
         except Exception as error:  # noqa: BLE001  (what a graph holds is not ours, and the program must go on)
+            let_through(error)
             if first_time(("exported", id(module))):
                 logger.warning(
                     "the calls inside the exported program of class %s are not recorded, its graph cannot be read "

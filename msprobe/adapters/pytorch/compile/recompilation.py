@@ -36,7 +36,7 @@ from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave, observe_function
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
-from msprobe.core.capture.patching import Patches, name_after_owner
+from msprobe.core.capture.patching import Patches, Undo, name_after_owner, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.log import first_time, logger
@@ -72,22 +72,28 @@ class RecompileGuard:
     @contextlib.contextmanager
     def in_force(self, replacement: Replacement) -> Iterator[None]:
         """Keep ``replacement`` in place inside, except in compiled code that must not be compiled again."""
-        with self._lock:
-            if not self._in_force:
-                self._originals_listed = register_originals()
-            self._in_force.append(replacement)
-            self._watch_entries()
+        release = Undo(functools.partial(self._release, replacement))
+        note_applied(release)
         try:
             with self._lock:
+                if not self._in_force:
+                    self._originals_listed = register_originals()
+                self._in_force.append(replacement)
+                self._watch_entries()
                 replacement.apply()
             yield
         finally:
-            with self._lock:
+            release.undo()
+
+    def _release(self, replacement: Replacement) -> None:
+        """Take ``replacement`` away for good; a second time does no harm."""
+        with self._lock:
+            replacement.undo()
+            if replacement in self._in_force:
                 self._in_force.remove(replacement)
-                if not self._in_force:
-                    self._unwatch_entries()
-                replacement.undo()
-                if not self._in_force and not self._originals_listed:
+            if not self._in_force:
+                self._unwatch_entries()
+                if not self._originals_listed:
                     clear_dynamo_rules()
 
     @contextlib.contextmanager
@@ -97,6 +103,8 @@ class RecompileGuard:
         It is left at the end of this one.
         """
         with contextlib.ExitStack() as entered:
+            note_applied(Undo(functools.partial(self._stop_waiting, entered)))
+            note_applied(Undo(entered.close))
             entered.callback(self._stop_waiting, entered)
             with self._lock:
                 if _dynamo_is_loaded():
@@ -257,12 +265,12 @@ def _reporting(thread: ThreadState) -> Iterator[None]:
         return
     restore_original_call()
     if not _OPERATORS:
-        _OPERATORS.append(define_operators())
         for function in (enter, leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
         for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every guarded method
             skip_in_dynamo(method, inside=True)
+        _OPERATORS.append(define_operators())
     with RECOMPILE_GUARD.in_force(ReportingTable()), unobserved_compiler(thread):
         yield
 

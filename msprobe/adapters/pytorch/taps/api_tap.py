@@ -110,10 +110,14 @@ def plan_wrapper(
     patches: Patches, owner: Any, attribute: str, observed: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Any:
     """Add a wrapper of a function of torch to ``patches`` and return it; ``observed`` makes it of the original."""
-    replacement = bind_like_original(owner, attribute, observed, is_traced)
-    wrapper = getattr(replacement, "__func__", replacement)
-    skip_in_dynamo(wrapper)
-    patches.plan(owner, attribute, replacement)
+
+    def make() -> Any:
+        replacement = bind_like_original(owner, attribute, observed, is_traced)
+        skip_in_dynamo(getattr(replacement, "__func__", replacement))
+        return replacement
+
+    replacement = make()
+    patches.plan(owner, attribute, replacement, make)
     return replacement
 
 

@@ -37,7 +37,7 @@ from msprobe.core.capture.collectives import (
 )
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
@@ -117,6 +117,8 @@ class TorchCollectiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        end = Undo(self._detach)
+        note_applied(end)
         self._works.attach()
         if self._functional is not None:
             self._functional.plan(self._patches)
@@ -126,8 +128,11 @@ class TorchCollectiveTap:
             with RECOMPILE_GUARD.in_force(self._patches), self._trials.unobserved():
                 yield
         finally:
-            CALLS.functions.clear()
-            self._works.detach()
+            end.undo()
+
+    def _detach(self) -> None:
+        CALLS.functions.clear()
+        self._works.detach()
 
     def reset(self) -> None:
         self._works.clear()
@@ -194,8 +199,8 @@ class TorchCollectiveTap:
             self._together.append((record, values))  # it runs with others when their manager ends
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
-        elif self._current.observer is not None:
-            self._current.observer.end(record, values)
+        elif self._current.late_observer is not None:
+            self._current.late_observer.end(record, values)
 
     def _running_together(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method of a process group that also ends the records of the calls which it runs."""

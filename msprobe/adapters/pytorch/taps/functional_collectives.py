@@ -23,6 +23,7 @@ from msprobe.core.capture.collectives import CollectiveCalls, argument_named
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import Arguments
+from msprobe.core.interruption import let_through
 
 _MODULE = "torch.distributed._functional_collectives"
 _NAMES = (
@@ -89,8 +90,8 @@ class FunctionalCollectives:
             return shown, {key: found if each is asked else each for key, each in keywords.items()}
 
         def end(record: Any, arguments: Arguments, result: Any) -> None:
-            if self._current.observer is not None:
-                self._current.observer.end(record, result)
+            if self._current.late_observer is not None:
+                self._current.late_observer.end(record, result)
 
         def begin(observer: Any, args: Any, kwargs: Any) -> Any:
             arguments = tuple(args), kwargs
@@ -113,6 +114,7 @@ def _process_group(module: Any, group: Any) -> Any:
     try:
         found = resolve(group, "")
         found = c10d._resolve_process_group(found) if isinstance(found, str) else found
-    except Exception:  # noqa: BLE001  (a group that torch refuses: the call itself says so)
+    except Exception as error:  # noqa: BLE001  (a group that torch refuses: the call itself says so)
+        let_through(error)
         return None
     return found if isinstance(found, c10d.ProcessGroup) else None

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,12 +29,13 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, 
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
+from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import CurrentObserver
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.wrap import Tracing, wrap_module_call
+from msprobe.core.capture.wrap import Tracing, module_call_in_place, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
@@ -53,6 +54,7 @@ class TorchModuleTap:
 
     Attributes:
         parameter_names: the names of the parameters of the adopted models.
+        gradient_threads: the threads that compute gradients.
     """
 
     def __init__(
@@ -69,9 +71,11 @@ class TorchModuleTap:
         self._compiled = CompiledModels()
         self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
+        self._hooks: list[Any] = []
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._passes = NestedBackward()
         self.parameter_names = ParameterNames()
+        self.gradient_threads = GradientThreads()
         self._focused: dict[str, NamedModule] = {}
         self._unfocused: dict[int, Entry] | None = None
 
@@ -161,13 +165,13 @@ class TorchModuleTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        original = nn.Module.__call__
-        if original not in self._observed:  # one function for all starts: compiled code depends on which it is
-            self._observed[original] = self._observed_call(original)
-        patches = Patches()
-        patches.plan(nn.Module, "__call__", self._observed[original])
-        CALLS.target = self._target
+        patches = Patches()  # one function for all starts: compiled code depends on which it is
+        observed = module_call_in_place(nn.Module, self._observed, self._observed_call, self._current)
+        patches.plan(nn.Module, "__call__", observed)
+        end = Undo(functools.partial(setattr, CALLS, "target", None))
+        note_applied(end)
         try:
+            CALLS.target = self._target
             with (
                 patches.in_force(),
                 self._passes.attach(),
@@ -176,16 +180,22 @@ class TorchModuleTap:
             ):
                 yield
         finally:
-            CALLS.target = None
+            end.undo()
             self._compiled.warn_if_unseen(self._sites.get)
             tell_of_graph_breaks()
 
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+    def named_parameters(self) -> list[tuple[str, Any]]:
         once = {id(parameter): (name, parameter) for name, parameter in reversed([*self.parameter_names.all()])}
-        return [(name, parameter, parameter.grad) for name, parameter in reversed(once.values())]
+        return list(reversed(once.values()))
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        if used_now:
+            return [parameter.grad for parameter in parameters]
+        with self.gradient_threads.sole() as readable:
+            return [parameter.grad for parameter in parameters] if readable else None
 
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()
@@ -200,25 +210,32 @@ class TorchModuleTap:
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
         }
         uses = Counter(identity for _, identity in own)
-        hooks = [
-            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key, tied=uses[id(parameter)] > 1)
-            for parameter, site, key in own.values()
-        ]
-        hooks += [
-            flat.tensor.register_hook(TensorHook(self._thread, functools.partial(self._report_parts, flat)))
-            for flat in flats
-        ]
+        hooks: list[Any] = []
+        self._hooks = hooks  # those of a list that is no longer this one report nothing
 
         def detach() -> None:
+            if self._hooks is hooks:
+                self._hooks = []
             for hook in hooks:
                 hook.remove()
 
+        try:
+            for parameter, site, key in own.values():
+                more = site.repeats if uses[id(parameter)] == 1 else _always
+                hooks.append(self._hook_gradient(shard_of.get(id(parameter), parameter), site, key, hooks, more))
+            for flat in flats:
+                report = functools.partial(self._report_parts, hooks, flat)
+                hooks.append(flat.tensor.register_hook(TensorHook(self._thread, report)))
+        except BaseException:
+            detach()
+            raise
         return detach
 
-    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str, *, tied: bool) -> Any:
-        report = functools.partial(self._report_gradient, site, key)
+    def _hook_gradient(
+        self, parameter: nn.Parameter, site: NamedModule, key: str, hooks: list[Any], more: Callable[[], bool]
+    ) -> Any:
+        report = functools.partial(self._report_gradient, hooks, site, key)
         if not is_sharded(parameter):
-            more = (lambda: True) if tied else site.repeats
             at_once = TensorHook(self._thread, report)
             arrive = functools.partial(self._passes.arrive, (site.stem, key), more, at_once)
             with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
@@ -229,17 +246,19 @@ class TorchModuleTap:
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
-        find_site = self._site_lookup()
+        find_site = self._site_lookup(original)
         call = wrap_module_call(original, find_site, self._current, self._thread, Tracing(is_traced, _traced_call))
         skip_in_dynamo(call)
         skip_in_dynamo(find_site, inside=True)
         return call
 
-    def _site_lookup(self) -> Callable[[nn.Module], NamedModule | None]:
+    def _site_lookup(self, original: Callable[..., Any]) -> Callable[[nn.Module], NamedModule | None]:
         """Return a function that gives the site of a module whose call is recorded, and None for another call."""
-        sites, thread, compiled = self._sites.by_id, self._thread, self._compiled
+        sites, thread, compiled, current = self._sites.by_id, self._thread, self._compiled, self._current
 
         def find_site(module: nn.Module) -> NamedModule | None:
+            if current.module_call is not original:
+                return None
             entry = sites.get(id(module))
             if id(module) in compiled.present:
                 compiled.called.add(id(module))
@@ -249,16 +268,21 @@ class TorchModuleTap:
 
         return find_site
 
-    def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
+    def _report_parts(self, hooks: list[Any], flat: FlatParameter, gradient: torch.Tensor) -> None:
         for (module, key), part in flat.split(gradient):
             site = self._sites.get(module)
             if site is not None:
-                self._report_gradient(site, key, part)
+                self._report_gradient(hooks, site, key, part)
 
-    def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
-        observer = self._current.observer
-        if observer is not None:
+    def _report_gradient(self, hooks: list[Any], site: NamedModule, key: str, gradient: Any) -> None:
+        observer = self._current.late_observer
+        if observer is not None and hooks is self._hooks:
             observer.parameter_gradient(site, key, gradient)
+
+
+def _always() -> bool:
+    """Return True: a tied parameter may get a gradient from each of its modules."""
+    return True
 
 
 def _mode_of_export() -> None:

@@ -49,8 +49,11 @@ class NestedBackward:
         """
         held = self._sums.get(key)
         if held is not None:
-            with torch.no_grad():
-                held.gradient = _add(held.gradient, gradient)
+            try:
+                with torch.no_grad():
+                    held.gradient = _add(held.gradient, gradient)
+            except RuntimeError:  # other layouts, such as sparse beside dense
+                report(gradient)
         elif getattr(self._nested, "depth", 0) and more():
             self._sums[key] = _Sum(threading.get_ident(), gradient, report)
         else:

@@ -57,8 +57,8 @@ class TorchOperatorTap:
         if site is None:
             self._unwritten.forget(tensors_in((args, kwargs), torch.Tensor))  # who knows what the operator writes
             return operator(*args, **kwargs)
-        thread.busy = True
         try:
+            thread.busy = True
             token = observer.api_begin(site, args, kwargs)
             if token is None:
                 return operator(*args, **kwargs)

@@ -18,6 +18,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
+from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.taps.training.kept_gradients import KeptGradients
 from msprobe.adapters.pytorch.taps.training.training_calls import clipping_facts, generation_calls, scheduler_calls
 from msprobe.core.capture.observer import CurrentObserver, Group
@@ -38,13 +39,22 @@ class OptimizerHooks:
 
     def apply(self) -> None:
         if not self._handles:
-            optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
+            optimizers = _optimizers()
             self._handles.append(optimizers.register_optimizer_step_pre_hook(self._before))
             self._handles.append(optimizers.register_optimizer_step_post_hook(self._after))
 
     def undo(self) -> None:
         while self._handles:
-            self._handles.pop().remove()
+            self._handles[-1].remove()
+            self._handles.pop()
+        for table, hook in (("pre", self._before), ("post", self._after)):  # an interrupt may have kept a handle back
+            hooks = getattr(_optimizers(), f"_global_optimizer_{table}_hooks", {})
+            for key in [key for key, registered in list(hooks.items()) if registered is hook]:
+                del hooks[key]
+
+
+def _optimizers() -> Any:
+    return sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
 
 
 def _do_nothing(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -64,12 +74,14 @@ class TorchOptimizerTap:
     Args:
         current: holds the current observer.
         names: the names of the parameters of the adopted models.
+        threads: the threads that compute gradients.
     """
 
-    def __init__(self, current: CurrentObserver, names: ParameterNames) -> None:
+    def __init__(self, current: CurrentObserver, names: ParameterNames, threads: GradientThreads) -> None:
         self._current = current
         self._names = names
-        self._kept = KeptGradients()
+        self._threads = threads
+        self._kept = KeptGradients(threads)
 
     @contextlib.contextmanager
     def attach(self, scopes: bool) -> Iterator[None]:
@@ -160,7 +172,10 @@ class TorchOptimizerTap:
     def _reported(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            observer = None if is_traced() else self._current.observer
+            if is_traced():
+                return original(*args, **kwargs)
+            self._threads.note()
+            observer = self._current.observer
             if observer is None:
                 return original(*args, **kwargs)
             observer.gradient_call(name)

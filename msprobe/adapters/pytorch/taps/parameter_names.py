@@ -49,9 +49,10 @@ class ParameterNames:
         tensors = list(parameters)
         names = self._look_up(tensors)
         if None in names:
-            self._known.clear()
+            known: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
             for name, parameter in self.all():
-                self._known.setdefault(id(parameter), (weakref.ref(parameter), name))
+                known.setdefault(id(parameter), (weakref.ref(parameter), name))
+            self._known = known  # at once: other threads look names up meanwhile
             names = self._look_up(tensors)
         return names
 

@@ -23,6 +23,7 @@ from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 
 _COLLECTIVES = "torch.distributed._functional_collectives"
@@ -106,12 +107,14 @@ class TensorsInFlight:
         entry = self._waiting.get(key)
         if entry is None or entry[0].expired():
             return
-        busy, self._thread.busy = self._thread.busy, True
+        busy = self._thread.busy
         try:
+            self._thread.busy = True
             with outside_modes(), torch.no_grad():
                 for (dtype, *place), complete in entry[1]:
                     complete(_empty(0, dtype=dtype, device=tensor.device).set_(storage(tensor), *place))
         except Exception as error:  # noqa: BLE001  (the program must not notice)
+            let_through(error)
             if first_time(("arrival", type(error))):
                 logger.error("the values of a tensor could not be recorded when they arrived: %s", error_text(error))
         finally:

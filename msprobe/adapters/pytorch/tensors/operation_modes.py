@@ -9,10 +9,13 @@ graph must get into it.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from msprobe.core.capture.patching import Undo, note_applied
 
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._is_torch_function_mode_enabled
@@ -68,6 +71,7 @@ def pushed_below(mode: Any) -> Iterator[None]:
 
     They may be left before this one. At the end its attribute ``ended`` becomes True.
     """
+    note_applied(Undo(functools.partial(setattr, mode, "ended", True)))
     with outside_modes():
         torch._C._push_on_torch_dispatch_stack(mode)  # what ``__enter__`` notes besides, torch.compile reads
     try:

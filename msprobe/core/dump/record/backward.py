@@ -59,7 +59,7 @@ class BackwardCalls:
 
     def running_module(self) -> str | None:
         """Return the backward entry of the module whose backward began last and has not ended."""
-        return next((call.name for call in reversed(self._open.values()) if call.is_module), None)
+        return next((call.name for call in reversed(list(self._open.values())) if call.is_module), None)
 
     def end_step(self) -> None:
         """End the step: write the calls that have not got all their gradients."""

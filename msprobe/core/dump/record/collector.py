@@ -24,6 +24,7 @@ from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
@@ -117,12 +118,10 @@ class Collector:
         record = CallRecord(f"{site.stem}.forward.{number}", None)
         record.backward_name = f"{site.stem}.backward.{number}"
         record.owner = site
-        try:
-            self._begin(record, True, (args, kwargs))
-            if self._plan.construct:
-                self._relate_module(record, site)
-        finally:
-            self._thread.scopes.append(record)
+        self._begin(record, True, (args, kwargs))
+        if self._plan.construct:
+            self._relate_module(record, site)
+        self._thread.scopes.append(record)
         return record
 
     @records
@@ -166,10 +165,12 @@ class Collector:
         """Note where an optimizer step is called, and the settings that it begins with; its parameters are named at its
         first step."""
         with self._thread.quiet():
-            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
-            item: dict[str, Any] = {"optimizer": len(self._optimizers) if number is None else number}
+            number, is_new = self._number_of(optimizer), False
             if number is None:
                 self._optimizers.append(weakref.ref(optimizer))
+                number, is_new = self._number_of(optimizer), True
+            item: dict[str, Any] = {"optimizer": number}
+            if is_new:
                 item["class"] = type(optimizer).__name__
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
@@ -179,10 +180,10 @@ class Collector:
                 names = list(names)
                 held.update(names)
                 written.append({key: self._setting(value) for key, value in settings.items()})
-                if number is None:
+                if is_new:
                     written[-1]["parameters"] = names
             self.recorder.sink.write(HeaderItem("optimizers", item))
-            if number is None:
+            if is_new:
                 self.parameters.optimizer_begins(
                     item["optimizer"], {name for group in written for name in group["parameters"]}
                 )
@@ -196,8 +197,7 @@ class Collector:
         with self._thread.quiet():
             said = facts()
         if said is not None:
-            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
-            more: dict[str, Any] = {} if optimizer is None else {"optimizer": number}
+            more: dict[str, Any] = {} if optimizer is None else {"optimizer": self._number_of(optimizer)}
             if self._plan.stacks:
                 more["stack"] = self._stacks.text(self._stacks.capture())
             more.update((key, self._setting(value)) for key, value in said.items())
@@ -275,6 +275,10 @@ class Collector:
 
     # ---- inside ----
 
+    def _number_of(self, optimizer: Any) -> int | None:
+        """Return the number of an optimizer that has stepped; None before."""
+        return next((number for number, known in enumerate(self._optimizers) if known() is optimizer), None)
+
     def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments, api: str = "") -> None:
         keep, keep_backward = wanted, wanted and self._gradients is not None
         if wanted and self._selection.filtered:
@@ -297,6 +301,7 @@ class Collector:
             try:
                 record.prepared_gradients = self._gradients.prepare(*arguments)
             except Exception as error:  # noqa: BLE001  (an odd argument costs the gradients, not the call)
+                let_through(error)
                 self.errors.note(f"the gradients of {record.name}", error)
 
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:

@@ -1,8 +1,10 @@
 """The boundary between the tool and the user's program: an error of the tool is logged, never raised.
 
-A tool that stops a training is worse than a record that is missing. The few broad ``except`` elsewhere keep
-the loss smaller than a record: one value (``capture.describe``), the gradients of one call (the collector), one line of
-the journal (``store.sink``).
+A tool that stops a training is worse than a record that is missing. What the program itself raises while the tool is at
+work, as the handler of a signal does, is no error of the tool and passes (``core.interruption``).
+
+The few broad ``except`` elsewhere keep the loss smaller than a record: one value (``capture.describe``), the gradients
+of one call (the collector), one line of the journal (``store.sink``).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.safe_files import open_private
 
@@ -51,7 +54,8 @@ class ErrorLog:
         try:
             with os.fdopen(open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
                 file.write(text.encode("utf-8", "backslashreplace"))
-        except OSError:
+        except OSError as fault:
+            let_through(fault)
             self._path = None
 
 
@@ -63,6 +67,7 @@ def never_raises(function: F) -> F:
         try:
             return function(self, *args)
         except Exception as error:  # noqa: BLE001  (the boundary of the package, see above)
+            let_through(error)
             self.errors.note(f"{function.__name__} of {_subject(args)}", error)
             return None
 
@@ -84,6 +89,7 @@ def records(function: F) -> F:
                     return function(self, *args)
             return function(self, *args)
         except Exception as error:  # noqa: BLE001  (the boundary of the package, see above)
+            let_through(error)
             self.errors.note(f"{function.__name__} of {_subject(args)}", error)
             return None
 
@@ -104,6 +110,7 @@ def log_unexpected(function: F) -> F:
         except MsprobeException:
             raise
         except Exception as error:
+            let_through(error)
             if error.__traceback__ is None or error.__traceback__.tb_next is None:
                 raise  # the call itself was wrong
             name = function.__qualname__.rpartition(".")[2]

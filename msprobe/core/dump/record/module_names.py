@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msprobe.core.interruption import let_through
+
 
 class NamedModule:
     """The names of the calls of one module, and access to its own parameters.
@@ -157,7 +159,8 @@ def _training_if_alive(reference: weakref.ref[Any]) -> bool | None:
     module = reference()
     try:
         training = getattr(module, "training", None)
-    except Exception:  # noqa: BLE001  (a property of the user's class costs the flag, not the record)
+    except Exception as error:  # noqa: BLE001  (a property of the user's class costs the flag, not the record)
+        let_through(error)
         return None
     return training if type(training) is bool else None
 

@@ -20,6 +20,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.call_record import HeaderItem, HeaderRecord
 from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.step_recorder import StepRecorder
+from msprobe.core.log import logger
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
 TRAINING_CALLS = "training_calls"
@@ -63,7 +64,7 @@ class ParameterRecords:
         """Record the gradients that a step of an optimizer gets; those without one are named."""
         if not self._follows:
             return
-        held = [(name, gradient) for name, _, gradient in self._parameters() if name in names]
+        held = self._gradients_of(names) or []
         measured, self._items = self._items, {}
         gradients = [
             measured.get(name) or self._item(name, gradient) for name, gradient in held if gradient is not None
@@ -80,30 +81,45 @@ class ParameterRecords:
         if GRADIENTS in self._wanted and not self._seen_optimizer:
             self._write_gradients(None, None)
         parameters = self._parameters() if PARAMETERS in self._wanted or self._follows else []
-        nodes = [self._item(name, parameter) for name, parameter, _ in parameters]
+        nodes = [self._item(name, parameter) for name, parameter in parameters]
         if PARAMETERS in self._wanted:
             self._recorder.sink.write(HeaderRecord(parameters_after_step=nodes))
         if self._follows:
             workers = sum(child.daemon for child in multiprocessing.active_children())
             if workers:
                 self.training_call("child_processes", {"count": workers})
-            present = [
-                {**node, "has_gradient": gradient is not None}
-                for node, (_, _, gradient) in zip(nodes, parameters, strict=True)
-            ]
-            self._recorder.sink.write(HeaderRecord(model_parameters=present))
+            gradients = self._gradients_of(None)
+            present = [None] * len(nodes) if gradients is None else [gradient is not None for _, gradient in gradients]
+            self._recorder.sink.write(
+                HeaderRecord(
+                    model_parameters=[{**node, "has_gradient": has} for node, has in zip(nodes, present, strict=True)]
+                )
+            )
 
     def _write_gradients(self, number: int | None, names: Collection[str | None] | None) -> None:
-        listed = [
-            self._item(name, gradient)
-            for name, _, gradient in self._parameters()
-            if gradient is not None and (names is None or name in names)
-        ]
+        gradients = self._gradients_of(names)
+        if gradients is None:
+            logger.warning(
+                "gradients_of_step is missing: another thread computes gradients, which must not be read meanwhile"
+            )
+            return
+        listed = [self._item(name, gradient) for name, gradient in gradients if gradient is not None]
         self._recorder.sink.write(HeaderItem("gradients_of_step", {"optimizer": number, "gradients": listed}))
         self._items = {item["name"]: item for item in listed} if self._follows else {}
 
-    def _parameters(self) -> list[tuple[str, Any, Any]]:
+    def _parameters(self) -> list[tuple[str, Any]]:
         return [] if self._modules is None else self._modules.named_parameters()
+
+    def _gradients_of(self, names: Collection[str | None] | None) -> list[tuple[str, Any]] | None:
+        """Return name and gradient of the parameters of the optimizer that steps now; without ``names`` of all.
+
+        The result is None where they cannot be read, because another thread computes them.
+        """
+        wanted = [(name, value) for name, value in self._parameters() if names is None or name in names]
+        if self._modules is None:
+            return []
+        found = self._modules.gradients([value for _, value in wanted], used_now=names is not None)
+        return None if found is None else [(name, one) for (name, _), one in zip(wanted, found, strict=True)]
 
     def _item(self, name: str, tensor: Any) -> dict[str, Any]:
         with self._thread.quiet():

@@ -21,6 +21,7 @@ from typing import Any, Generic, Literal, Protocol
 from msprobe.core.backend.protocols import T_contra, TensorOps
 from msprobe.core.capture.describe import Node
 from msprobe.core.config.sections import SliceItem
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.record_walk import NO_DATA, is_tensor, values_below
@@ -147,6 +148,7 @@ class MeasuredTensors(Generic[T_contra]):
             if saved and self.account is not None:
                 self.account.add_tensor(f"{self.folder}/{name}")
         except OSError as error:
+            let_through(error)
             self._disk_failed = True
             reason = error.strerror or error
             logger.error(

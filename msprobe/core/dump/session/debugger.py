@@ -13,7 +13,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import Support, check_support
@@ -33,7 +33,26 @@ from msprobe.core.dump.session.reload import WatchedSession, open_session, watch
 from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.interruption import is_from_outside
 from msprobe.core.log import first_time, logger
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _released_when_interrupted(function: F) -> F:
+    """Decorate a function that attaches or detaches: an exception from outside leaves nothing attached."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            session = process_debugger.peek()
+            if isinstance(session, DumpSession) and is_from_outside(error):
+                session.release()
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 class Debugger:
@@ -170,6 +189,7 @@ class Debugger:
         """Called before a start that opens a step. Adapters may override it. May raise ConfigError."""
 
     @classmethod
+    @_released_when_interrupted
     @log_unexpected
     def start(
         cls,
@@ -209,6 +229,7 @@ class Debugger:
             )
 
     @classmethod
+    @_released_when_interrupted
     @log_unexpected
     def stop(cls) -> None:
         """Stop collecting and publish dump.json; ``start`` continues in the same step."""
@@ -216,6 +237,7 @@ class Debugger:
             process_debugger.current().stop()
 
     @classmethod
+    @_released_when_interrupted
     @log_unexpected
     def step(cls, dump: bool = True, **unknown: Any) -> None:
         """End the step; what is collected next belongs to the next one. ``dump=False`` removes what it recorded."""

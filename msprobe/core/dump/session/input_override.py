@@ -27,6 +27,7 @@ from msprobe.core.config.problems import nearest
 from msprobe.core.dump.tasks.input_plan import read_plan
 from msprobe.core.dump.tasks.live_compare import golden_folder
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import TENSORS, file_name
 from msprobe.core.tensors.input_parts import InputPart, cut
@@ -156,6 +157,7 @@ class FedInputs:
         try:
             return self._recorded(value, name, source, depth)
         except Exception as error:  # noqa: BLE001  (a key that cannot be shown, a tensor without a shape)
+            let_through(error)
             logger.warning("load: %s cannot be fed (%s): the live value is used", name, error_text(error))
             return value
 
@@ -171,6 +173,7 @@ class FedInputs:
         try:
             tensor = cut(self._read(part.file, live), part.ranges)
         except Exception as error:  # noqa: BLE001  (a damaged file can make a reader raise anything)
+            let_through(error)
             logger.warning("load: %s cannot be read (%s): the live tensor is used", part.file, self._reason(error))
             return live
         if tensor.shape != live.shape or tensor.dtype != live.dtype:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.process_folders import FOLDER_LOCK
@@ -32,7 +33,8 @@ class RankFolder:
         folder = self.place(root, number, rank)
         try:
             make_folder_below(root, folder)
-        except OSError:
+        except OSError as error:
+            let_through(error)
             return folder  # the sink logs what is wrong with it
         if not FOLDER_LOCK.acquire(folder):
             folder = self._own_folder(step, rank)

@@ -19,6 +19,7 @@ from msprobe.core.backend.perturbation import perturb
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CurrentObserver, Observer
+from msprobe.core.capture.patching import Undoable, noted_in
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.bounds.budgets import Budgets
@@ -100,6 +101,7 @@ class DumpSession:
         self._step: Step | None = None
         self._lazy: LazyStep | None = None  # stands for the step until its first call
         self._taps: contextlib.ExitStack | None = None
+        self._applied: list[Undoable] = []  # what is in place, should the taps not be detached as usual
         self._started = False  # between start and stop, whether or not the current step is recorded
         self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
         self._folders = RankFolder()
@@ -313,7 +315,8 @@ class DumpSession:
             self._step.unwatch_parameters()
         if self._ring is not None:
             self._ring.abandon()
-        self.current.observer = self._step = self._lazy = None
+        self.current.clear()
+        self._step = self._lazy = None
         self._started, self.closing, self._counts = False, contextlib.ExitStack(), CallCounts()
         self._detach()
         self._filters.close()
@@ -405,7 +408,8 @@ class DumpSession:
 
     def _attach(self, collects: bool = True) -> None:
         self.thread.scopes.clear()
-        with contextlib.ExitStack() as taps:  # when one tap cannot be attached, the others are detached again
+        # when one tap cannot be attached, the others are detached again
+        with noted_in(self._applied), contextlib.ExitStack() as taps:
             if collects and self.opened:
                 attach_taps(self.backend, self.plan, taps, alone=bool(self._focused))
                 self._show_observer()
@@ -442,20 +446,35 @@ class DumpSession:
 
     def _drop_lazy(self) -> None:
         if self._lazy is not None:
-            self._lazy = self.current.observer = None
+            self._lazy = None
+            self.current.clear()
 
     def _detach(self) -> None:
+        if self._taps is None and not self._applied:
+            return
+        self.current.stop()
         if self._taps is not None:
-            taps, self._taps = self._taps, None
-            taps.close()
-            self.thread.scopes.clear()
+            self._taps.close()
+            self._taps = None
+        while self._applied:  # where an interrupt has cut off a tap
+            self._applied[-1].undo()
+            self._applied.pop()
+        self.thread.scopes.clear()
+
+    def release(self) -> None:
+        """Take away all that is in place, after an exception from outside has interrupted a start, a stop or a step.
+
+        Nothing more is collected until the next start.
+        """
+        self._started = False
+        self._detach()
 
     def _close_step(self, by: str, discard: bool = False) -> None:
         self._drop_lazy()
         if self._step is not None:
             self._update_rank()
             step, self._step = self._step, None
-            self.current.observer = None
+            self.current.clear()
             if discard:
                 step.discard()
             else:

@@ -87,9 +87,10 @@ class StartFilters:
 
     def show(self, observer: Observer) -> None:
         """Let the taps report to ``observer`` from now on, or while the token range lasts."""
+        self._current.clear()
         if self.findings.exhausted:
-            self._current.observer = None
-        elif self._token_range is None:
+            return
+        if self._token_range is None:
             self._current.observer = observer
         else:
             self._token_range.hold(observer)
@@ -106,7 +107,7 @@ class StartFilters:
         """Observe nothing more, as the last finding was added or nothing more may be written."""
         if self._token_range is not None:
             self._token_range.release()
-        self._current.observer = None
+        self._current.clear()
 
     def _warn_request_absent(self) -> None:
         if self._scheduled is None:

@@ -3,6 +3,8 @@
 Nothing is measured for this: a gradient that nobody changes keeps its address and its version. So what a step left is
 recognised at the next backward pass, and again at the next step. Only where a gradient seems to be kept are a few
 elements read, because ``parameter.grad.data.zero_()`` clears it without a new version.
+
+Where several threads compute gradients nothing is followed (``GradientThreads``).
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import weakref
 from typing import Any, NamedTuple
 
 import torch
+
+from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 
 _SAMPLES = 4
 _State = tuple[int, int]
@@ -25,9 +29,14 @@ class _Kept(NamedTuple):
 
 
 class KeptGradients:
-    """Follows the gradients of parameters from one optimizer step to the next."""
+    """Follows the gradients of parameters from one optimizer step to the next.
 
-    def __init__(self) -> None:
+    Args:
+        threads: the threads that compute gradients.
+    """
+
+    def __init__(self, threads: GradientThreads) -> None:
+        self._threads = threads
         self._kept: dict[int, _Kept] = {}
 
     def step_done(self, optimizer: Any) -> None:
@@ -42,19 +51,21 @@ class KeptGradients:
 
     def before_backward(self) -> None:
         """Forget the gradients that were cleared or changed since they were last seen."""
-        self._kept = {key: kept for key, kept in self._kept.items() if _state(kept.parameter()) == kept.state}
-        present = [kept.parameter() for kept in self._kept.values()][:_SAMPLES]
-        if present and not any(_has_value(parameter) for parameter in present):
-            self._kept.clear()
+        with self._threads.sole() as readable:
+            followed = list(self._kept.items()) if readable else []
+            self._kept = {key: kept for key, kept in followed if _state(kept.parameter()) == kept.state}
+            present = [kept.parameter() for kept in list(self._kept.values())[:_SAMPLES]]
+            if present and not any(_has_value(parameter) for parameter in present):
+                self._kept.clear()
 
     def after_backward(self) -> None:
         """Note which of the gradients the backward pass has added to."""
-        for key, kept in list(self._kept.items()):
-            state = _state(kept.parameter())
-            if state is None or state[0] != kept.state[0]:
-                del self._kept[key]
-            elif state != kept.state:
-                self._kept[key] = _Kept(kept.parameter, state, added=True)
+        with self._threads.sole() as readable:
+            followed, self._kept = list(self._kept.items()) if readable else [], {}
+            for key, kept in followed:
+                state = _state(kept.parameter())
+                if state is not None and state[0] == kept.state[0]:
+                    self._kept[key] = kept if state == kept.state else _Kept(kept.parameter, state, added=True)
 
     def at_step(self, optimizer: Any) -> list[torch.Tensor]:
         """Return the parameters whose gradient, which a step is about to use, still holds that of an earlier step."""

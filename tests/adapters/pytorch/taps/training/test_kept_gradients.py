@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads  # noqa: E402
 from msprobe.adapters.pytorch.taps.training.kept_gradients import KeptGradients  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
-def rounds(clear: Callable[[torch.nn.Parameter], None]) -> list[int]:
+def rounds(clear: Callable[[torch.nn.Parameter], None], threads: GradientThreads | None = None) -> list[int]:
     """Return how many gradients are kept at each of three steps."""
     parameter = torch.nn.Parameter(torch.ones(3))
     optimizer = torch.optim.SGD([parameter], lr=0.1)
-    kept, counts = KeptGradients(), []
+    kept, counts = KeptGradients(threads or GradientThreads()), []
     for _ in range(3):
         kept.before_backward()
         (parameter * 2).sum().backward()
@@ -54,7 +56,7 @@ def test_what_is_kept(clear: Callable[[torch.nn.Parameter], None], counts: list[
 
 def test_another_loss_that_does_not_reach_a_parameter_adds_nothing() -> None:
     ours, other = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-    optimizer, kept = torch.optim.SGD([ours], lr=0.1), KeptGradients()
+    optimizer, kept = torch.optim.SGD([ours], lr=0.1), KeptGradients(GradientThreads())
     ours.sum().backward()
     optimizer.step()
     kept.step_done(optimizer)
@@ -64,9 +66,26 @@ def test_another_loss_that_does_not_reach_a_parameter_adds_nothing() -> None:
     assert kept.at_step(optimizer) == []
 
 
+def test_nothing_is_followed_beside_a_thread_that_computes_gradients() -> None:
+    threads, noted, over = GradientThreads(), threading.Event(), threading.Event()
+
+    def compute() -> None:
+        threads.note()
+        noted.set()
+        over.wait()
+
+    other = threading.Thread(target=compute)
+    other.start()
+    noted.wait()
+    assert rounds(nothing, threads) == [0, 0, 0]
+    over.set()
+    other.join()
+    assert rounds(nothing, threads) == [0, 1, 1]
+
+
 def test_parameters_are_held_weakly() -> None:
     parameter = torch.nn.Parameter(torch.ones(2))
-    optimizer, kept = torch.optim.SGD([parameter], lr=0.1), KeptGradients()
+    optimizer, kept = torch.optim.SGD([parameter], lr=0.1), KeptGradients(GradientThreads())
     parameter.sum().backward()
     kept.step_done(optimizer)
     del optimizer, parameter

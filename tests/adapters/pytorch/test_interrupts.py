@@ -1,0 +1,195 @@
+"""An exception of the program that arrives while the tool is at work reaches the program, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.modules import module as module_hooks
+
+import msprobe
+from msprobe.core.dump.session import process_debugger
+from tests.adapters.pytorch.networks import Mlp
+from tests.matrices import matrix_params
+
+pytestmark = pytest.mark.torch
+
+ROOT = str(Path(msprobe.__file__).parent)
+STEPS = ("CALL", "PRECALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "JUMP_ABSOLUTE", "BEFORE_WITH")
+PARTS = 12
+Line = tuple[str, int]
+
+
+class Late(Exception):
+    """What the program raises; a subclass of Exception, which a tool might take for an error of its own."""
+
+
+@functools.cache
+def lines_with_calls(code: CodeType) -> frozenset[int]:
+    """Return the lines at which the interpreter may run a handler: it does so at calls and at jumps backwards."""
+    lines, line = set(), 0
+    for one in dis.get_instructions(code):
+        line = one.starts_line or line
+        if one.opname.startswith(STEPS):
+            lines.add(line)
+    return frozenset(lines)
+
+
+class Trace:
+    """Lists the lines of the tool that run; with ``target`` it raises ``Late`` at the first call of that line."""
+
+    def __init__(self, target: Line | None = None) -> None:
+        self.lines: dict[Line, None] = {}
+        self.target = target
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if not code.co_filename.startswith(ROOT):
+            return None
+        if event == "line" and frame.f_lineno in lines_with_calls(code):
+            line = code.co_filename, frame.f_lineno
+            self.lines[line] = None
+            if line == self.target:
+                self.target = None
+                raise Late
+        return self
+
+
+@contextlib.contextmanager
+def traced(trace: Trace) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def in_place() -> tuple[Any, ...]:
+    """Return what the tool replaces, as it is now."""
+    optimizers = sys.modules["torch.optim.optimizer"]
+    hooks = len(optimizers._global_optimizer_pre_hooks), len(optimizers._global_optimizer_post_hooks)
+    functions = nn.Module.__call__, F.gelu, torch.Tensor.add, torch.autograd.backward, torch.optim.Optimizer.zero_grad
+    return (*functions, hooks, module_hooks._global_backward_pre_hooks, torch.compile, sys.getrecursionlimit())
+
+
+class Program:
+    """A step of a training that is recorded, and what must hold after it was interrupted."""
+
+    def __init__(self, bench: Any, level: str) -> None:
+        self.debugger = bench.open(level)
+        self.bench = bench
+        self.model = Mlp()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.before = in_place()
+        self.recorded = self.names_of_a_step()
+
+    def run(self) -> None:
+        self.debugger.start(model=self.model)
+        F.gelu(self.model(torch.ones(2, 4))).sum().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.debugger.stop()
+        self.debugger.step()
+
+    def names_of_a_step(self) -> list[str]:
+        number = process_debugger.peek().current_step
+        self.run()
+        return list(self.bench.read(number).names())
+
+    def check(self) -> None:
+        """Nothing is in place, and the next step is recorded as always."""
+        self.debugger.stop()
+        assert in_place() == self.before
+        self.debugger.step()
+        self.optimizer.zero_grad()  # the interrupt may have come before the program did it
+        assert self.names_of_a_step() == self.recorded
+        assert in_place() == self.before
+
+
+def interrupt_lines(program: Program, chosen: Callable[[list[Line]], list[Line]]) -> None:
+    trace = Trace()
+    with traced(trace):
+        program.run()
+    lines = chosen(list(trace.lines))
+    assert lines
+    for line in lines:
+        trace = Trace(line)
+        try:
+            with contextlib.suppress(Late), traced(trace):
+                program.run()
+                assert trace.target, "it was lost"  # else the line did not run this time, as those of the flusher
+            program.check()
+        except BaseException as error:
+            raise AssertionError(f"an exception at {line[0]}:{line[1]}") from error
+
+
+@pytest.mark.parametrize(("level", "first"), [("mix", 0), ("L1", 40)])
+def test_an_exception_at_a_line_of_the_tool(bench: Any, level: str, first: int) -> None:
+    interrupt_lines(Program(bench, level), lambda lines: lines[first::90])
+
+
+@pytest.mark.parametrize("level", ["mix", "L1", "L0"])
+@pytest.mark.parametrize("part", matrix_params("interrupts", range(PARTS), sample=[]))
+def test_an_exception_at_every_line_of_the_tool(bench: Any, level: str, part: int) -> None:
+    interrupt_lines(Program(bench, level), lambda lines: lines[part::PARTS])
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[[type[BaseException], float], None]]:
+    """Sets what is raised in how many seconds."""
+
+    def set_alarm(kind: type[BaseException], seconds: float) -> None:
+        def handler(number: int, frame: FrameType | None) -> None:
+            raise kind
+
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    before = signal.getsignal(signal.SIGALRM)
+    yield set_alarm
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", [Late, TimeoutError, KeyboardInterrupt])
+def test_what_a_signal_handler_raises_reaches_the_program(bench: Any, alarm: Any, kind: type[BaseException]) -> None:
+    program = Program(bench, "mix")
+    began = time.perf_counter()
+    program.run()
+    duration = time.perf_counter() - began
+    for turn in range(12):
+        alarm(kind, duration * (turn + 1) / 12)
+        with pytest.raises(kind):
+            while True:
+                program.run()
+        program.check()
+
+
+def test_an_interrupt_of_the_first_start_does_not_spoil_the_next(bench: Any) -> None:
+    program = Program(bench, "L0")
+    bench.close()
+    program.debugger = bench.open("L0")
+    trace = Trace()
+    with traced(trace):
+        program.debugger.start(model=program.model)
+    program.debugger.stop()
+    for line in list(trace.lines)[::60]:
+        bench.close()
+        program.debugger = bench.open("L0")
+        with traced(Trace(line)), contextlib.suppress(Late):
+            program.debugger.start(model=program.model)
+        program.debugger.stop()
+        assert in_place() == program.before
