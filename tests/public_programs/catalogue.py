@@ -19,9 +19,9 @@ class Program:
         steps: its iterations, as its author counts them; the docstring of the program says what one is.
         right: a text that the file has once.
         wrong: what stands there in the program with a fault.
-        module: the path of the module in which the fault is, a regular expression; None where it is outside of modules.
+        module: the layer in which the fault is, a regular expression for the end of its path; "" outside of layers.
         place: a text of the line that should be named; "" for the line that holds ``wrong``.
-        trained: layers of its trained models: a regular expression for the end of the name -> how many have it.
+        trained: layers of its trained models: a regular expression for the end of a path -> how many layers have it.
         hints: rules of ``msprobe check`` that may give a hint.
         gaps: what msprobe cannot do today: the judgement -> the reason.
         slow: left to the slow tests.
@@ -31,7 +31,7 @@ class Program:
     steps: int
     right: str
     wrong: str
-    module: str | None = None
+    module: str = ""
     place: str = ""
     trained: Mapping[str, int] = field(default_factory=dict)
     hints: frozenset[str] = frozenset()
@@ -46,15 +46,10 @@ class Program:
     def faulty_text(self) -> str:
         return self.text.replace(self.right, self.wrong)
 
-    @property
-    def line(self) -> int:
-        """The line of the faulty program that should be named."""
-        (number,) = [
-            number
-            for number, line in enumerate(self.faulty_text.splitlines(), 1)
-            if (self.place or self.wrong).strip() in line
-        ]
-        return number
+    def line(self, faulty: bool) -> int:
+        """Return the number of the line that should be named, in the program with the fault or in the right one."""
+        text, there = (self.faulty_text, self.wrong) if faulty else (self.text, self.right)
+        return text[: text.index(self.place or there.strip())].count("\n") + 1
 
 
 CATALOGUE = (
@@ -122,7 +117,6 @@ CATALOGUE = (
         steps=4,
         right="F.log_softmax(self.gc2(x, adjacency), dim=1)",
         wrong="F.log_softmax(self.gc2(x, adjacency), dim=0)",
-        module="GCN",
         trained={r"gc1\.GraphConvolution": 1, r"gc2\.GraphConvolution": 1},
     ),
     Program(
@@ -130,7 +124,7 @@ CATALOGUE = (
         steps=4,
         right="result += (x @ self.lora_A.T @ self.lora_B.T) * self.scaling",
         wrong="result += x @ self.lora_A.T @ self.lora_B.T",
-        module=r"q\.LoRALinear",
+        module=r"[qv]\.LoRALinear",
         trained={r"q\.LoRALinear": 1, r"v\.LoRALinear": 1},
     ),
     Program(
@@ -138,15 +132,13 @@ CATALOGUE = (
         steps=3,
         right="weight - 0.4 * gradient for",
         wrong="weight - 0.4 * gradient.detach() for",
-        module="Meta",
-        trained={"Learner": 1},
+        trained={r"net\.vars\.ParameterList": 1},
     ),
     Program(
         "moco",
         steps=4,
         right="        logits /= self.temperature\n",
         wrong="        logits *= self.temperature\n",
-        module="MoCo",
         trained={r"encoder_q\.0\.Conv2d": 1},
     ),
     Program(
@@ -154,8 +146,10 @@ CATALOGUE = (
         steps=6,
         right="    scaler.unscale_(optimizer)\n    torch",
         wrong="    torch",
+        module="clip_grad",
         place="torch.nn.utils.clip_grad_norm_(",
         trained={r"h\.0\.attn\.c_attn\.Linear": 1, r"wte\.Embedding": 1},
+        hints=frozenset({"non_finite"}),  # three updates are skipped
     ),
     Program(
         "neural_style",
@@ -192,8 +186,8 @@ CATALOGUE = (
         steps=6,
         right="torch.exp(0.5 * log_variance)",
         wrong="torch.exp(log_variance)",
-        module="VAE",
         trained={r"fc1\.Linear": 1, r"fc22\.Linear": 1},
+        hints=frozenset({"batches_repeat"}),  # it has no shuffling
     ),
     Program(
         "wgan",

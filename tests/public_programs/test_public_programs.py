@@ -62,12 +62,9 @@ def test_a_step_is_an_iteration(recordings: Recordings, program: Program) -> Non
 @programs(MODELS)
 def test_each_model_that_trains_is_recorded(recordings: Recordings, program: Program) -> None:
     names = entries(recordings(record, program.name))
-    with_gradients = [name.rpartition(".parameters_grad")[0] for name in names if ".parameters_grad" in name]
-    called = {name.rpartition(".forward.")[0] for name in names if name.startswith("Module.")}
-    found = Counter(
-        layer for layer in program.trained for name in with_gradients if name in called and re.search(rf"{layer}$", name)
-    )
-    assert found == program.trained, with_gradients
+    trained = {name.rpartition(".parameters_grad")[0] for name in names if ".parameters_grad" in name}
+    found = Counter(layer for layer in program.trained for name in trained if re.search(rf"\b{layer}$", name))
+    assert found == program.trained, trained
 
 
 @programs(REPEATED)
@@ -81,8 +78,9 @@ def test_a_fault_is_named(recordings: Recordings, program: Program) -> None:
     summary = compared(recordings(record, program.name), FAULTY, FIRST)
     text, divergence = summary_text(summary), summary.first_divergence
     assert summary.verdict == "diverged" and divergence is not None, text
-    assert f"train.py:{program.line} " in divergence.source + divergence.golden_source, text
-    assert re.search(rf"{program.module}$" if program.module else "^None$", str(divergence.module)), text
+    assert f"train.py:{program.line(not divergence.source_of_golden)} " in divergence.source, text
+    named = divergence.module or (divergence.target or divergence.golden or "").partition(".forward")[0]
+    assert re.search(rf"{program.module}$", named) if program.module else divergence.module is None, text
 
 
 @programs(CHECK)
