@@ -11,6 +11,8 @@ target and once alone for the golden run, with ``tanh`` between.
 ``exchanged_call``: modules pair by their path, and functions by the line that calls them, whenever they are called. Two
 modules, or two functions, of one parent are called in another order, and one of them gets in one run what the other one
 gets in the other run.
+
+``other_value``: a call gets the result of one call in the target, and that of another one in the golden run.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from typing import Any, NamedTuple
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import Absence, EntryPair, is_module
 from msprobe.compare.records.likeness import same_values
+from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
+_UNMADE = "a value that no recorded call returns"
 _REACH = 64
 """How many entries away the other run may make the call."""
 
@@ -154,6 +158,28 @@ def call_instead(table: LeafTable, entry: int, *, golden_only: bool) -> int | No
             if pair.absence in _UNEXCUSED and (pair.golden if golden_only else pair.target) is None:
                 return number
     return None
+
+
+def other_value(table: LeafTable, row: int, before: int) -> str | None:
+    """Return in words which results of calls the two runs give to a call; None where it is the same one, or none.
+
+    Args:
+        table: both dumps.
+        row: the input that differs.
+        before: the entry before which these calls were made.
+    """
+    makers: list[int | None] = []
+    for side, leaf in enumerate((table.target[row], table.golden[row])):
+        alone = {number for number, pair in enumerate(table.entries) if pair[1 - side] is None}
+        flow = ValueFlow(table, in_golden=bool(side), alone=alone)
+        makers.append(None if leaf is None else flow.maker(leaf.raw, before))
+    if makers[0] == makers[1]:
+        return None
+    target, golden = (None if one is None else table.entries[one][side] for side, one in enumerate(makers))
+    if target is None:
+        return f"the golden run gives it what {golden} returns, the target {_UNMADE}"
+    other = _UNMADE if golden is None else f"what {golden} returns"
+    return f"the target gives it what {target} returns, the golden run {other}"
 
 
 def _moved(own: EntryPair, other: EntryPair, between: EntryPair, *, first: bool) -> MovedCall:

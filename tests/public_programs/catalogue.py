@@ -175,10 +175,10 @@ CATALOGUE = (
     Program(
         "time_sequence",
         steps=3,
-        right="h2, c2 = self.lstm2(h1, (h2, c2))\n            output = self.linear(h2)\n            outputs.append(output)\n        for",
-        wrong="h2, c2 = self.lstm2(h1, (h2, c1))\n            output = self.linear(h2)\n            outputs.append(output)\n        for",
+        right="self.lstm1(value, (h1, c1))\n            h2, c2 = self.lstm2(h1, (h2, c2))",
+        wrong="self.lstm1(value, (h1, c1))\n            h2, c2 = self.lstm2(h1, (h2, c1))",
         module=r"lstm2\.LSTMCell",
-        place="self.lstm2(h1, (h2, c1))",
+        place="self.lstm2(h1, (h2, c",
         trained={r"lstm1\.LSTMCell": 1, r"linear\.Linear": 1},
     ),
     Program(

@@ -29,9 +29,7 @@ def programs(judgement: str) -> pytest.MarkDecorator:
         gap = [pytest.mark.xfail(reason=program.gaps[judgement], strict=True)] if judgement in program.gaps else []
         return gap + ([pytest.mark.slow] if program.slow else [])
 
-    return pytest.mark.parametrize(
-        "program", [pytest.param(one, id=one.name, marks=marks(one)) for one in CATALOGUE]
-    )
+    return pytest.mark.parametrize("program", [pytest.param(one, id=one.name, marks=marks(one)) for one in CATALOGUE])
 
 
 def compared(folder: Path, target: str, golden: str) -> CompareSummary:

@@ -12,7 +12,9 @@ torch.manual_seed(0)
 
 
 def generator():
-    return nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.InstanceNorm2d(3), nn.ReLU(True), nn.Conv2d(3, 1, 1), nn.Tanh())
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.InstanceNorm2d(3), nn.ReLU(True), nn.Conv2d(3, 1, 1), nn.Tanh()
+    )
 
 
 def discriminator():

@@ -23,13 +23,11 @@ class Sequence(nn.Module):
         for value in values.split(1, dim=1):
             h1, c1 = self.lstm1(value, (h1, c1))
             h2, c2 = self.lstm2(h1, (h2, c2))
-            output = self.linear(h2)
-            outputs.append(output)
+            outputs.append(output := self.linear(h2))
         for _ in range(future):
             h1, c1 = self.lstm1(output, (h1, c1))
             h2, c2 = self.lstm2(h1, (h2, c2))
-            output = self.linear(h2)
-            outputs.append(output)
+            outputs.append(output := self.linear(h2))
         return torch.cat(outputs, dim=1)
 
 

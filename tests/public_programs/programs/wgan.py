@@ -1,4 +1,4 @@
-"""A critic that is trained more often than its generator, modelled on implementations/wgan of eriklindernoren/PyTorch-GAN.
+"""A critic trained more often than its generator, modelled on implementations/wgan of eriklindernoren/PyTorch-GAN.
 
 An iteration is a batch: the critic is trained and clipped; the generator is trained in every third one.
 """
