@@ -450,19 +450,23 @@ def _close(left: Sums, right: Sums) -> bool:
 
 
 def _cleared(comparison: Comparison, entry: int, own: tuple[list[OptimizerStep], list[OptimizerStep]]) -> _Cause | None:
-    """Return the cause where the optimizer of one side ran, but computed nothing: its gradients were gone."""
+    """Return the cause where the optimizer of one side ran, but computed nothing: its gradients were gone, or none
+    has come."""
     pairs, keys = comparison.table.entries, comparison.table.keys
     calls = [pairs[number] for number, key in enumerate(keys) if key.parent == OPTIMIZER]
+    dumps = comparison.target, comparison.golden
+    reached = [any(".parameters_grad." in name for name in dump.data) for dump in dumps]
     for side, name in enumerate(_SIDES):
         if own[side] and calls and all(pair[side] is None for pair in calls):
-            text = (
-                f"the optimizer of the {name} got no gradients: it ran and computed nothing "
-                "(zero_grad between backward and step?)"
-            )
+            call, why = "zero_grad", "it ran and computed nothing (zero_grad between backward and step?)"
+            if reached[1 - side] and not reached[side]:
+                call, why = (
+                    "backward",
+                    "no backward pass reached a parameter (detached, or a loss of other parameters?)",
+                )
             stacks = [steps[-1].stack if steps else () for steps in own]
-            dump = (comparison.target, comparison.golden)[side]
-            stacks[side] = _last_call(list(gradient_calls(dump)), "zero_grad") or stacks[side]
-            return _Cause(text, (stacks[0], stacks[1]))
+            stacks[side] = _last_call(list(gradient_calls(dumps[side])), call) or stacks[side]
+            return _Cause(f"the optimizer of the {name} got no gradients: {why}", (stacks[0], stacks[1]))
     return None
 
 
