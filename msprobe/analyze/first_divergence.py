@@ -285,7 +285,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return UNEXPLAINED
         name = self.name(call)
         begin = next((number for number in range(call) if name in self.ancestors(number)), call)
-        text = other_value(self.table, row, begin)
+        text = other_value(self.table, list(self.comparison.golden.data), row, call, begin)
         return UNEXPLAINED if text is None else f"its input differs: {text}"
 
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:

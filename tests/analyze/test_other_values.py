@@ -63,7 +63,7 @@ MEAN, VARIANCE, EXP = "Module.mean.Linear.forward.0", "Module.variance.Linear.fo
         ("mean for variance", f"the target gives it what {MEAN} returns, the golden run what {VARIANCE} returns"),
         (
             "masked",
-            f"the golden run gives it what {EXP} returns, the target a value that no recorded call returns",
+            f"the target gives it a value that no recorded call returns, the golden run what {EXP} returns",
         ),
     ],
 )

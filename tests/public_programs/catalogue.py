@@ -72,7 +72,6 @@ CATALOGUE = (
         steps=3,
         right="label.fill_(1.0)",
         wrong="label.fill_(0.0)  # of the images that should pass for real",
-        place="loss_g = criterion(",
         trained={r"main\.0\.ConvTranspose2d": 1, r"main\.0\.Conv2d": 1},
     ),
     Program(
