@@ -17,7 +17,7 @@ from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import UNEXPLAINED, add_figures
+from msprobe.analyze.compared_entries import OTHER_VALUE, UNEXPLAINED, add_figures
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -286,7 +286,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         name = self.name(call)
         begin = next((number for number in range(call) if name in self.ancestors(number)), call)
         text = other_value(self.table, list(self.comparison.golden.data), row, call, begin)
-        return UNEXPLAINED if text is None else f"its input differs: {text}"
+        return UNEXPLAINED if text is None else OTHER_VALUE + text
 
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the last collective before it that one side alone makes."""

@@ -262,9 +262,31 @@ def test_micro_batches_whose_gradients_are_cleared_are_named_where_they_are_clea
 def test_a_step_more_is_named_where_it_is_called(recordings: Recordings, swapped: bool) -> None:
     pair = recordings(two_steps, "mix"), recordings(changed, "mix", "SGD", "before", 0.1)
     found = finding(*(reversed(pair) if swapped else pair))
-    numbers = "1 steps in the target, 2" if swapped else "2 steps in the target, 1"
+    numbers = "1 step in the target, 2" if swapped else "2 steps in the target, 1"
     assert f"optimizers make {numbers} in the golden run" in found.reason and found.step == 0
     assert found.module == "optimizer" and found.source.endswith("# once more")
+
+
+def record_two_optimizers(folder: Path, both: bool) -> None:
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    first, last = (torch.optim.SGD(model[number].parameters(), lr=0.1) for number in (0, 2))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for _ in range(2):
+        with debugger.collect(model=model):
+            model.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            if both:
+                first.step()  # of the first layer
+            last.step()
+    forget()
+
+
+def test_the_step_of_an_optimizer_that_one_side_leaves_out_is_named(recordings: Recordings) -> None:
+    found = finding(recordings(record_two_optimizers, False), recordings(record_two_optimizers, True))
+    assert "optimizers make 1 step in the target, 2 in the golden run" in found.reason, found
+    assert found.source.endswith("# of the first layer")
 
 
 def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: Recordings) -> None:
