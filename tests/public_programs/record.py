@@ -1,4 +1,4 @@
-"""Recordings of a program: without msprobe, twice with ``msprobe run``, and once more after a fault was put into it."""
+"""Recordings of a program: without msprobe, twice with ``msprobe run``, and once more with each fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.public_programs.catalogue import BY_NAME
 from tests.rules.tree import ROOT
 
 ATTACHED = ROOT / "tests" / "cli" / "collection" / "attached.py"
-ALONE, FIRST, SECOND, FAULTY = "alone", "first", "second", "faulty"
+ALONE, FIRST, SECOND = "alone", "first", "second"
 
 
 def record(folder: Path, name: str) -> None:
@@ -21,8 +21,13 @@ def record(folder: Path, name: str) -> None:
     _run(folder, ALONE, [script])
     for recording in (FIRST, SECOND):
         _run_attached(folder, recording, script)
-    script.write_text(program.faulty_text, encoding="utf-8")
-    _run_attached(folder, FAULTY, script)
+    for number, fault in enumerate(program.faults):
+        script.write_text(fault.in_text(program.text), encoding="utf-8")
+        _run_attached(folder, faulty(number), script)
+
+
+def faulty(number: int) -> str:
+    return f"faulty{number}"
 
 
 def output(folder: Path, recording: str) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 pytest.importorskip("torch")
 
@@ -15,21 +17,25 @@ import msprobe
 from msprobe.check.job import check
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.report.summary_text import summary_text
-from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, LOSSES, MODELS, REPEATED, STEPS, Program
-from tests.public_programs.record import ALONE, FAULTY, FIRST, SECOND, output, record
+from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, GAPS, LOSSES, MODELS, REPEATED, STEPS, Program
+from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, record
 from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
 
 
-def programs(judgement: str) -> pytest.MarkDecorator:
-    """Parametrize with all programs; one that msprobe cannot do is expected to fail."""
+def cases(judgement: str, numbers: Callable[[Program], range] = lambda _: range(1)) -> pytest.MarkDecorator:
+    """Parametrize with the programs, or the faults of each; what msprobe cannot do is expected to fail."""
 
-    def marks(program: Program) -> list[pytest.MarkDecorator]:
-        gap = [pytest.mark.xfail(reason=program.gaps[judgement], strict=True)] if judgement in program.gaps else []
-        return gap + ([pytest.mark.slow] if program.slow else [])
+    def case(program: Program, number: int) -> ParameterSet:
+        name = f"{program.name}-{number}" if judgement == FAULT else program.name
+        reason = GAPS.get((judgement, name))
+        marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+        values = (program, number) if judgement == FAULT else (program,)
+        return pytest.param(*values, id=name, marks=marks)
 
-    return pytest.mark.parametrize("program", [pytest.param(one, id=one.name, marks=marks(one)) for one in CATALOGUE])
+    names = ("program", "number") if judgement == FAULT else ("program",)
+    return pytest.mark.parametrize(names, [case(one, number) for one in CATALOGUE for number in numbers(one)])
 
 
 def compared(folder: Path, target: str, golden: str) -> CompareSummary:
@@ -44,20 +50,19 @@ def entries(folder: Path) -> list[str]:
     return sorted(names)
 
 
-@programs(LOSSES)
+@cases(LOSSES)
 def test_what_the_program_computes_is_what_it_computes_alone(recordings: Recordings, program: Program) -> None:
     folder = recordings(record, program.name)
     assert output(folder, FIRST) == output(folder, ALONE)
-    assert output(folder, FAULTY) != output(folder, ALONE), "the fault must change something"
 
 
-@programs(STEPS)
+@cases(STEPS)
 def test_a_step_is_an_iteration(recordings: Recordings, program: Program) -> None:
     folder = recordings(record, program.name)
     assert sorted(path.name for path in (folder / FIRST).iterdir()) == [f"step{step}" for step in range(program.steps)]
 
 
-@programs(MODELS)
+@cases(MODELS)
 def test_each_model_that_trains_is_recorded(recordings: Recordings, program: Program) -> None:
     names = entries(recordings(record, program.name))
     trained = {name.rpartition(".parameters_grad")[0] for name in names if ".parameters_grad" in name}
@@ -65,23 +70,25 @@ def test_each_model_that_trains_is_recorded(recordings: Recordings, program: Pro
     assert found == program.trained, trained
 
 
-@programs(REPEATED)
+@cases(REPEATED)
 def test_the_program_twice_is_the_same(recordings: Recordings, program: Program) -> None:
     summary = compared(recordings(record, program.name), SECOND, FIRST)
     assert summary.verdict == "same", summary_text(summary)
 
 
-@programs(FAULT)
-def test_a_fault_is_named(recordings: Recordings, program: Program) -> None:
-    summary = compared(recordings(record, program.name), FAULTY, FIRST)
+@cases(FAULT, lambda program: range(len(program.faults)))
+def test_a_fault_is_named(recordings: Recordings, program: Program, number: int) -> None:
+    folder, fault = recordings(record, program.name), program.faults[number]
+    assert output(folder, faulty(number)) != output(folder, ALONE), "the fault must change something"
+    summary = compared(folder, faulty(number), FIRST)
     text, divergence = summary_text(summary), summary.first_divergence
     assert summary.verdict == "diverged" and divergence is not None, text
-    assert f"train.py:{program.line(not divergence.source_of_golden)} " in divergence.source, text
+    assert f"train.py:{fault.line(program.text, faulty=not divergence.source_of_golden)} " in divergence.source, text
     named = divergence.module or (divergence.target or divergence.golden or "").partition(".forward")[0]
-    assert re.search(rf"{program.module}$", named) if program.module else divergence.module is None, text
+    assert re.search(rf"{fault.module}$", named) if fault.module else divergence.module is None, text
 
 
-@programs(CHECK)
+@cases(CHECK)
 def test_a_check_of_the_program_finds_nothing(recordings: Recordings, program: Program) -> None:
     document = check([recordings(record, program.name) / FIRST])
     assert document.findings == []
