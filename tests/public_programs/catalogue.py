@@ -276,6 +276,7 @@ CATALOGUE = (
             Fault(right="        model.zero_grad()\n", wrong="", module="optimizer", place="loss.backward()"),
         ),
         trained={r"encoder\.Embedding": 1, r"rnn\.LSTM": 1},
+        hints=frozenset({"batches_repeat"}),  # the text is read in its order
     ),
 )
 BY_NAME = {program.name: program for program in CATALOGUE}
