@@ -11,6 +11,8 @@ target and once alone for the golden run, with ``tanh`` between.
 ``exchanged_call``: modules pair by their path, and functions by the line that calls them, whenever they are called. Two
 modules, or two functions, of one parent are called in another order, and one of them gets in one run what the other one
 gets in the other run.
+
+``other_value``: a call gets the result of one call in the target, and that of another one in the golden run.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ from operator import lt
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import Absence, EntryPair, is_module
+from msprobe.compare.records.entries import OF_PARAMETERS, Absence, EntryPair, is_module
 from msprobe.compare.records.likeness import same_values
+from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
+_UNMADE = "a value that no recorded call returns"
 _REACH = 64
 """How many entries away the other run may make the call."""
 
@@ -45,11 +49,12 @@ def moved_call(table: LeafTable, entry: int) -> MovedCall | None:
     """Return where the other run makes the call of an entry that one side alone has; None where it makes none.
 
     The other run has to make it in the same module, without a partner as well, and one call of both runs has to lie
-    between.
+    between: in that module, or outside of it where its calls move together (an optimizer, the clipping of gradients).
     """
     own, key = table.entries[entry], table.keys[entry]
     in_golden = own.target is None
     for step in (1, -1):
+        beside: EntryPair | None = None
         between: EntryPair | None = None
         for number in range(entry + step, entry + step * _REACH, step):
             if not 0 <= number < len(table.entries):
@@ -57,9 +62,11 @@ def moved_call(table: LeafTable, entry: int) -> MovedCall | None:
             pair, other = table.entries[number], table.keys[number]
             same = (other.stem, other.phase, other.parent) == (key.stem, key.phase, key.parent)
             if pair.target is not None and pair.golden is not None:
-                between = between or (pair if (other.phase, other.parent) == (key.phase, key.parent) else None)
+                between = between or (pair if other.phase == key.phase else None)
+                beside = beside or (pair if (other.phase, other.parent) == (key.phase, key.parent) else None)
             elif same and _is_alone(pair, in_golden=not in_golden) and not _is_made_otherwise(table, number):
-                return _moved(own, pair, between, first=step > 0) if between is not None else None
+                passed = beside or (between if key.parent in OF_PARAMETERS else None)
+                return _moved(own, pair, passed, first=step > 0) if passed is not None else None
     return None
 
 
@@ -154,6 +161,38 @@ def call_instead(table: LeafTable, entry: int, *, golden_only: bool) -> int | No
             if pair.absence in _UNEXCUSED and (pair.golden if golden_only else pair.target) is None:
                 return number
     return None
+
+
+def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, before: int) -> str | None:
+    """Return in words which results of calls the two runs give to a call; None where it is the same one, or none.
+
+    Args:
+        table: both dumps; its entries are in the order of the target.
+        golden: the names of the golden run in its order.
+        row: the input that differs.
+        entry: the call.
+        before: the first entry inside of it, or the call.
+    """
+    makers = [_maker(table, row, before, in_golden=in_golden) for in_golden in (False, True)]
+    later = ""
+    if makers[1] is None and (maker := _maker(table, row, len(table.entries), in_golden=True)) is not None:
+        order = {name: position for position, name in enumerate(golden)}
+        own, other = table.entries[entry], table.entries[maker]
+        if other.of_both and order.get(other.golden or "", len(order)) < order.get(own.golden or "", 0):
+            makers[1], later = maker, ", and the target makes that call afterwards"
+    if makers[0] == makers[1]:
+        return None
+    texts = [
+        _UNMADE if maker is None else f"what {table.entries[maker][side]} returns" for side, maker in enumerate(makers)
+    ]
+    return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
+
+
+def _maker(table: LeafTable, row: int, before: int, *, in_golden: bool) -> int | None:
+    """Return the last call before an entry that made the value of a row on one side; None where none did."""
+    leaf = (table.target, table.golden)[in_golden][row]
+    alone = {number for number, pair in enumerate(table.entries) if pair[not in_golden] is None}
+    return None if leaf is None else ValueFlow(table, in_golden=in_golden, alone=alone).maker(leaf.raw, before)
 
 
 def _moved(own: EntryPair, other: EntryPair, between: EntryPair, *, first: bool) -> MovedCall:

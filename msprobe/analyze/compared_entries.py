@@ -21,6 +21,7 @@ from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
+OTHER_VALUE = "its input differs: "
 UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, a conversion, numbers of Python)"
 
 
@@ -141,6 +142,11 @@ class ComparedEntries:
             found = wrong_ranks(self.comparison.target, pair.target, slot)
             description.ranks, description.blame = list(found.numbers), found.words
         return description
+
+
+def without_origin(reason: str) -> str:
+    """Return a reason without what it says of the origin of a wrong input, for one that says more of it."""
+    return reason.removesuffix(f"; {UNEXPLAINED}").partition(f"; {OTHER_VALUE}")[0]
 
 
 def add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call, other_value
 from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import UNEXPLAINED, add_figures
+from msprobe.analyze.compared_entries import OTHER_VALUE, UNEXPLAINED, add_figures
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -26,7 +26,7 @@ from msprobe.compare.records.call_source import (
     module_text,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.leaves import slot_of
+from msprobe.compare.records.leaves import element_count, slot_of
 from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import (
@@ -277,7 +277,16 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
         description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
-        return description or self.result(call, row, enclosing, UNEXPLAINED)
+        return description or self.result(call, row, enclosing, self._other_value(call, row))
+
+    def _other_value(self, call: int, row: int) -> str:
+        """Return in words where the wrong input of a call comes from, which is not wrong as long as it is not given."""
+        if self.table.keys[call].phase != "forward" or self.comparison.target.merged:
+            return UNEXPLAINED
+        name = self.name(call)
+        begin = next((number for number in range(call) if name in self.ancestors(number)), call)
+        text = other_value(self.table, list(self.comparison.golden.data), row, call, begin)
+        return UNEXPLAINED if text is None else OTHER_VALUE + text
 
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the last collective before it that one side alone makes."""
@@ -323,7 +332,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if (description := self.from_outside(call, row)) is not None:
             return description
         if not self.is_module(entry) or not results:
-            return self.result(call, row, module, UNEXPLAINED)
+            return self.result(call, row, module, self._other_value(call, row))
         if (description := self.not_added(enclosing, entry, results[0])) is not None:
             return description
         note = f"its inputs agree; the difference shows first at the input of {self.table.entries[call].sided}"
@@ -332,13 +341,13 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         return description
 
     def _owned(self, number: int, row: int) -> list[int]:
-        """Return the rows of a module's differing parameters of this tensor's shape, or of which it may be a part."""
-        shape, own = self.raw(row).get("shape"), self.differing_rows(number, Role.PARAMETER)
-        whole = [other for other in own if self.raw(other).get("shape") == shape]
-        return whole or [other for other in own if may_be_part(shape, self.raw(other).get("shape"))]
+        """Return the rows of a module's differing parameters of which this tensor may be a view, or else a part."""
+        raw, own = self.raw(row), self.differing_rows(number, Role.PARAMETER)
+        whole = [other for other in own if element_count(self.raw(other)) == element_count(raw)]
+        return whole or [other for other in own if may_be_part(raw.get("shape"), self.raw(other).get("shape"))]
 
     def _part_of_parameter(self, number: int, row: int, entry: int) -> FirstDivergence | None:
-        """Describe a parameter of which a call in its module gets a part: the line is that of the call."""
+        """Describe a parameter of which a call in its module gets a view or a part: the line is that of the call."""
         if self.raw(row).get("shape") == self.raw(self.tensor_inputs(entry)[0]).get("shape"):
             return None
         description = self.result(number, row, self.module(number), "a parameter of this module")

@@ -37,6 +37,7 @@ TOPICS = {
     "mindspore_layouts": "ranks of MindSpore and of PyTorch against one process of MindSpore",
     "torch_layouts": "layouts that torch and transformers make",
     "real_models": "harmless changes and planted faults in real models",
+    "public_programs": "trainings of public repositories under msprobe run",
     "rules": "rules about the source",
     "silent_errors": "what msprobe check says of trainings with a silent error, and of correct ones",
     "twins": "layers and models in two frameworks",

@@ -26,7 +26,7 @@ import numpy as np
 
 from msprobe.analyze.causes.magnified_rounding import magnified_rounding
 from msprobe.analyze.causes.product_precision import rounded_products
-from msprobe.analyze.compared_entries import UNEXPLAINED
+from msprobe.analyze.compared_entries import without_origin
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import CallSource, PairSource, call_source
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
@@ -93,16 +93,14 @@ def explain_by_causes(
     """
     note = rounded_products(comparison, entry) or _other_precision(description) or _scaled(comparison, entry)
     if note:
-        stated = (
-            description.reason.removesuffix(f"; {UNEXPLAINED}") if description.kind == "dtype" else description.reason
-        )
+        stated = without_origin(description.reason) if description.kind == "dtype" else description.reason
         description.reason = f"{stated}; {note}"
         return None
     cause = _cause(comparison, entry, later_step)
     if cause is not None:
         description.module = OPTIMIZER
         # The cause is what makes the input differ.
-        description.reason = f"{cause.text}; {description.reason.removesuffix(f'; {UNEXPLAINED}')}"
+        description.reason = f"{cause.text}; {without_origin(description.reason)}"
         return _source(cause.stacks)
     if magnified := magnified_rounding(comparison, entry):
         description.reason = f"{description.reason}; {magnified}"
@@ -300,13 +298,16 @@ def _kind_text(ours: OptimizerStep, theirs: OptimizerStep) -> str:
     return f"the optimizer is {ours.kind} in the target, {theirs.kind} in the golden run"
 
 
-def _other_number_of_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
-    numbers = [number_of_steps(steps) for steps in (target, golden)]
+def _other_number_of_steps(*steps: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the last step that one side makes more often, of parameters that the other one leaves out if there are."""
+    numbers = [number_of_steps(own) for own in steps]
     if not all(numbers) or numbers[0] == numbers[1]:
         return None
-    text = f"optimizers make {numbers[0]} steps in the target, {numbers[1]} in the golden run"
-    ours, theirs = _last_steps(target, golden)
-    return _Cause(text, (ours, ()) if numbers[0] > numbers[1] else ((), theirs))
+    text = f"optimizers make {numbers[0]} step{'s'[: numbers[0] - 1]} in the target, {numbers[1]} in the golden run"
+    more = int(numbers[1] > numbers[0])
+    others = {name for step in steps[1 - more] for name in step.parameters}
+    of_others = [step for step in steps[more] if not others.issuperset(step.parameters)] or steps[more]
+    return _Cause(text, ((), of_others[-1].stack) if more else (of_others[-1].stack, ()))
 
 
 def _other_parameters(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
@@ -450,19 +451,22 @@ def _close(left: Sums, right: Sums) -> bool:
 
 
 def _cleared(comparison: Comparison, entry: int, own: tuple[list[OptimizerStep], list[OptimizerStep]]) -> _Cause | None:
-    """Return the cause where the optimizer of one side ran, but computed nothing: its gradients were gone."""
+    """Return the cause where the optimizer of one side ran, but computed nothing: gradients were gone or never came."""
     pairs, keys = comparison.table.entries, comparison.table.keys
     calls = [pairs[number] for number, key in enumerate(keys) if key.parent == OPTIMIZER]
+    dumps = comparison.target, comparison.golden
+    reached = [any(".parameters_grad." in name for name in dump.data) for dump in dumps]
     for side, name in enumerate(_SIDES):
         if own[side] and calls and all(pair[side] is None for pair in calls):
-            text = (
-                f"the optimizer of the {name} got no gradients: it ran and computed nothing "
-                "(zero_grad between backward and step?)"
-            )
+            call, why = "zero_grad", "it ran and computed nothing (zero_grad between backward and step?)"
+            if reached[1 - side] and not reached[side]:
+                call, why = (
+                    "backward",
+                    "no backward pass reached a parameter (detached, or a loss of other parameters?)",
+                )
             stacks = [steps[-1].stack if steps else () for steps in own]
-            dump = (comparison.target, comparison.golden)[side]
-            stacks[side] = _last_call(list(gradient_calls(dump)), "zero_grad") or stacks[side]
-            return _Cause(text, (stacks[0], stacks[1]))
+            stacks[side] = _last_call(list(gradient_calls(dumps[side])), call) or stacks[side]
+            return _Cause(f"the optimizer of the {name} got no gradients: {why}", (stacks[0], stacks[1]))
     return None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from msprobe.check.facts.patterns import same_place
 from msprobe.check.facts.run_facts import RunFacts
-from msprobe.check.facts.step_facts import SeenValue
+from msprobe.check.facts.step_facts import SeenValue, StepFacts
 from msprobe.check.findings import Certainty, Finding, RuleState
 from msprobe.check.learned.learn import examples_of, is_in_order
 from msprobe.check.learned.relations import LEARNED_RULES, LearnedRelations, Relation
@@ -27,6 +27,8 @@ _ONE_CAUSE: Mapping[str, str] = {
     "training of batch_norm": "mode",
 }
 """Statements that fail together, by the one they are told under."""
+
+_Example = tuple[StepFacts, Subject, Sequence[SeenValue]]
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,18 @@ class Judge:
         self._source = source
         self._known: dict[tuple[str, ...], dict[str, Relation]] = {}
         for relation in document.relations:
-            key = relation.kind, relation.owner, relation.what, relation.when, relation.rule
-            self._known.setdefault(key, {})[relation.path] = relation
+            self._known.setdefault(_statement(relation), {})[relation.path] = relation
+        self._present: dict[tuple[str, ...], set[str]] = {}
         self._found: dict[Subject, Relation | None] = {}
 
     def __call__(self, run: RunFacts) -> LearnedResult:
         """Return what the relations say of a run."""
         judged: set[int] = set()
-        violations = list(self._violations(run, judged))
+        examples = [(facts, Subject(*one[:6]), one.values) for facts, one in examples_of(run)]
+        self._found, self._present = {}, {}
+        for _, subject, _ in examples:
+            self._present.setdefault(_statement(subject), set()).add(subject.path)
+        violations = list(self._violations(examples, judged))
         states = []
         for rule in LEARNED_RULES:
             fits = any(f"learned:{one.kind}" == rule and id(one) in judged for one in self._document.relations)
@@ -87,23 +93,30 @@ class Judge:
         return LearnedResult(list(findings_of(violations)), states, [held + rest])
 
     def _relation(self, subject: Subject) -> Relation | None:
+        """Return the relation of a subject: that of its path, or of one that ends like it and that this run has not,
+        as another part of a model may end like one that both runs have."""
         if subject not in self._found:
-            kind, owner, path, what, when, rule = subject
-            known = self._known.get((kind, owner, what, when, rule), {})
-            place = same_place(path, known)
+            key = _statement(subject)
+            known, present = self._known.get(key, {}), self._present[key]
+            place = same_place(subject.path, [path for path in known if path == subject.path or path not in present])
             self._found[subject] = None if place is None else known[place]
         return self._found[subject]
 
-    def _violations(self, run: RunFacts, judged: set[int]) -> Iterator[Violation]:
-        for facts, one in examples_of(run):
-            relation = self._relation(Subject(*one[:6]))
+    def _violations(self, examples: Sequence[_Example], judged: set[int]) -> Iterator[Violation]:
+        for facts, subject, values in examples:
+            relation = self._relation(subject)
             if relation is None or facts.step < relation.from_step:
                 continue
             judged.add(id(relation))
-            for value in one.values:
+            for value in values:
                 certainty = violated(relation, value.value)
                 if certainty is not None:
                     yield Violation(relation, value, facts.step, facts.rank, certainty)
+
+
+def _statement(one: Subject | Relation) -> tuple[str, ...]:
+    """Return what is said, without the place that it is said of."""
+    return one.kind, one.owner, one.what, one.when, one.rule
 
 
 def violated(relation: Relation, value: Value) -> Certainty | None:

@@ -147,7 +147,37 @@ def test_gradients_that_accumulate_are_named(recordings: Recordings, level: str,
 def test_gradients_cleared_before_the_step_are_named(recordings: Recordings) -> None:
     target = recordings(changed, "mix", "AdamW", "between", 0.01)
     found = finding(target, recordings(changed, "mix", "AdamW", "before", 0.01))
-    assert found.module == "optimizer" and "the optimizer of the target got no gradients" in found.reason, found
+    assert found.module == "optimizer" and "the optimizer of the target got no gradients: it ran" in found.reason, found
+
+
+class Learner(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.vars = torch.nn.ParameterList([torch.randn(2, 4)])
+
+    def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(x, weight)
+
+
+def record_given_weight(folder: Path, detached: bool) -> None:
+    """One step of a module that is given its weight, which may be a copy that the optimizer does not have."""
+    forget()
+    torch.manual_seed(0)
+    model = Learner()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        weight = model.vars[0].detach().requires_grad_() if detached else model.vars[0]
+        optimizer.zero_grad()
+        model(torch.randn(3, 4), weight).square().mean().backward()  # where gradients come about
+        optimizer.step()
+    forget()
+
+
+def test_gradients_that_no_parameter_got_are_named_at_the_backward(recordings: Recordings) -> None:
+    found = finding(recordings(record_given_weight, True), recordings(record_given_weight, False))
+    assert "the optimizer of the target got no gradients: no backward pass reached a parameter" in found.reason, found
+    assert found.source.endswith("# where gradients come about")
 
 
 def test_the_line_of_cleared_gradients_says_which_run_it_is_of(recordings: Recordings, tmp_path: Path) -> None:
@@ -232,9 +262,31 @@ def test_micro_batches_whose_gradients_are_cleared_are_named_where_they_are_clea
 def test_a_step_more_is_named_where_it_is_called(recordings: Recordings, swapped: bool) -> None:
     pair = recordings(two_steps, "mix"), recordings(changed, "mix", "SGD", "before", 0.1)
     found = finding(*(reversed(pair) if swapped else pair))
-    numbers = "1 steps in the target, 2" if swapped else "2 steps in the target, 1"
+    numbers = "1 step in the target, 2" if swapped else "2 steps in the target, 1"
     assert f"optimizers make {numbers} in the golden run" in found.reason and found.step == 0
     assert found.module == "optimizer" and found.source.endswith("# once more")
+
+
+def record_two_optimizers(folder: Path, both: bool) -> None:
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    first, last = (torch.optim.SGD(model[number].parameters(), lr=0.1) for number in (0, 2))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for _ in range(2):
+        with debugger.collect(model=model):
+            model.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            if both:
+                first.step()  # of the first layer
+            last.step()
+    forget()
+
+
+def test_the_step_of_an_optimizer_that_one_side_leaves_out_is_named(recordings: Recordings) -> None:
+    found = finding(recordings(record_two_optimizers, False), recordings(record_two_optimizers, True))
+    assert "optimizers make 1 step in the target, 2 in the golden run" in found.reason, found
+    assert found.source.endswith("# of the first layer")
 
 
 def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: Recordings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msprobe.check.facts.run_facts import RunFacts
 from msprobe.check.job import judge
 from msprobe.check.learned.own_steps import judge_own_steps
 from tests.check.learned.examples import EPS, run_of
@@ -16,3 +17,16 @@ def test_the_first_steps_of_a_run_give_hints_alone() -> None:
     document = judge(run, judge_own_steps)
     assert [one.rule for one in document.hints] == ["learned:argument"]
     assert document.findings == []
+
+
+def test_a_part_that_ends_like_another_one_is_no_example_of_it() -> None:
+    """The optimizer holds the parameters of the student, and those of the teacher in no step."""
+    held = "consistent", "parameter", "fc.weight", "held by an optimizer", "requires a gradient", "holds"
+    student = run_of(held, True, True, True, True, True)
+    teacher = run_of(held, False, False, False, False, False, path="Teacher.fc.weight")
+    for key, facts in student.of.items():
+        facts.seen.extend(teacher.of[key].seen)
+    assert judge_own_steps(RunFacts(student.of)).findings == []
+    student.of[4, 0].seen[0].values[0] = teacher.of[4, 0].seen[0].values[0]
+    (hint,) = judge_own_steps(RunFacts(student.of)).findings
+    assert "fc.weight (requires a gradient): held by an optimizer" in hint.reason and hint.step == 4
