@@ -147,7 +147,7 @@ def diff_analyze(
     left, right, folder, extras = opened(target), opened(golden), local(output), load_extras(accept=accept)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
-    result = DiffAnalysis(incomplete=list(located.unpaired))
+    result = DiffAnalysis(incomplete=list(located.unpaired), lost=list(located.missing))
     analysis = _Analysis(Policy(policy), mapping, folder, result, extras)
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
