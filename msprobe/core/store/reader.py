@@ -23,8 +23,8 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.host import paused_gc
+from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
-from msprobe.core.store.repeated_keys import repeated_entry
 from msprobe.core.store.runs import ALL, ChosenRun, chosen_run
 
 _STEP = re.compile(r"step(\d+)$")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.errors import ReadError
+from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.partial_reader import opened_documents
 from msprobe.core.store.reader import find_dumps, load_dump
-from msprobe.core.store.repeated_keys import repeated_entry
 from tests.compare.dumps import call, tensor
 
 NAMES = "Torch.abs.0.forward", "Torch.exp.0.forward", "Torch.log.0.forward"
