@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
-from msprobe.compare.parallel.layout import Replica, replicas
+from msprobe.compare.parallel.layout import members_of, replicas
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import NO_CALLS, Place, ended_at_start, find_run
@@ -147,8 +147,7 @@ def _recorded(located: Located) -> Located:
 
 
 def _ended_at_start(place: Place) -> bool:
-    members = (member for stage in place.members for member in stage) if isinstance(place, Replica) else (place,)
-    return any(map(ended_at_start, members))
+    return any(map(ended_at_start, members_of(place)))
 
 
 def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]) -> bool:

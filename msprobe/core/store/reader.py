@@ -233,6 +233,28 @@ def _from_journal(place: Place, journal: Path) -> Dump | None:
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
 
 
+@contextmanager
+def damage_named(*places: Place) -> Iterator[None]:
+    """Raise a ReadError for an error over records of these dumps, where one of them is damaged.
+
+    Records are not checked when they are read: a list in the place of a number shows itself wherever it is used.
+
+    Raises:
+        ReadError: says which record of which document is damaged, and how.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        from msprobe.core.store.record_walk import first_damage  # only where something is wrong
+
+        for place in places:
+            dump = load_dump(place)
+            reason = first_damage({**dump.header, "data": dump.data})
+            if reason:
+                raise ReadError(f"{place.document}: damaged at {reason}; {_AGAIN}") from error
+        raise
+
+
 NO_CALLS = "ended before it recorded a call there"
 """What is said of a process for which ``ended_at_start`` is true."""
 
