@@ -122,7 +122,7 @@ def _prepare(server: LocalServer) -> None:
         server.prepare()
 
 
-def _open_page(address: str) -> None:
+def open_page(address: str) -> None:
     """Open an address in the browser by a file that leads to it: all users see the words that programs are called with,
     and the token is in the address."""
     import atexit
@@ -149,7 +149,7 @@ def _serve(make: Callable[[str, int], LocalServer], address: tuple[str, int, boo
         ) from error
     click.echo(f"View: {server.address} (Ctrl-C ends)")
     if show:
-        _open_page(server.address)
+        open_page(server.address)
     threading.Thread(target=_prepare, args=(server,), daemon=True).start()
     with server:
         try:
