@@ -98,11 +98,9 @@ def _resolve(target: str) -> Any:
 
 def _table(section: str) -> dict[str, dict[str, str]]:
     if not _tables:
-        from importlib.resources import files
+        from msprobe.core.yaml_file import load_table
 
-        import yaml
-
-        _tables.update(yaml.safe_load(files(_PACKAGE).joinpath("legacy_paths.yaml").read_text("utf-8")))
+        _tables.update(load_table(_PACKAGE, "legacy_paths.yaml"))
     return _tables[section]
 
 

@@ -35,6 +35,7 @@ from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.inputs.locations import PathLike, local, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
+from msprobe.compare.parallel.layout import members_of
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.call_source import PairSource, source_of_pair
 from msprobe.compare.records.entries import EntryPair
@@ -47,7 +48,7 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.host import paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.process_folders import rank_numbers
-from msprobe.core.store.reader import Dump, Place
+from msprobe.core.store.reader import Dump, Place, damage_named
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
@@ -147,11 +148,13 @@ def diff_analyze(
     left, right, folder, extras = opened(target), opened(golden), local(output), load_extras(accept=accept)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
-    result = DiffAnalysis(incomplete=list(located.unpaired))
+    result = DiffAnalysis(incomplete=list(located.unpaired), lost=list(located.missing))
     analysis = _Analysis(Policy(policy), mapping, folder, result, extras)
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
-            analysis.compare_step(list(pairs), f"_step{step}" if located.several_steps else "")
+            of_step = list(pairs)
+            with damage_named(*(member for pair in of_step for place in pair for member in members_of(place))):
+                analysis.compare_step(of_step, f"_step{step}" if located.several_steps else "")
             if analysis.result.document:
                 break
     for line in unused_entry_notes(mapping, analysis.unused_entries):  # an error leaves no documents behind

@@ -18,7 +18,7 @@ from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import Absence
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.host import paused_gc
-from msprobe.core.store.reader import Dump, load_dump
+from msprobe.core.store.reader import Dump, damage_named, load_dump
 from msprobe.numerics.verdict import RowKind
 
 _SHOWN = 5
@@ -100,7 +100,7 @@ def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Co
         problems.update(dict.fromkeys(located.unpaired))
         history: dict[str, StepHistory] = {}
         for left, right in located.pairs:
-            with paused_gc():
+            with paused_gc(), damage_named(left, right):
                 comparison = compare_dumps(
                     load_dump(left), load_dump(right), history=history.setdefault(left.label, StepHistory())
                 )

@@ -15,6 +15,7 @@ from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import optimizer_gradients_of
 from msprobe.compare.records.call_source import module_text
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
 from msprobe.core.store.record_walk import FED
@@ -117,8 +118,8 @@ class _Search(ComparedEntries):
     def _distance(self, row: int) -> float:
         """Return how far the live input of a row was from what the module was fed; 0 where it was not fed."""
         leaf = self.table.target[row]
-        distance = leaf.raw.get(FED) if leaf is not None and isinstance(leaf.raw, dict) else None
-        return float(distance) if isinstance(distance, (int, float)) and not math.isnan(distance) else 0.0
+        distance = as_float(leaf.raw.get(FED) if leaf is not None and isinstance(leaf.raw, dict) else None)
+        return 0.0 if math.isnan(distance) else distance
 
 
 def _path(name: str) -> str:

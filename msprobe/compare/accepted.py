@@ -28,6 +28,7 @@ from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, Ac
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.reader import read_json_object
 from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -215,13 +216,13 @@ def add_accepted(file: Path, entry: AcceptedDifference) -> None:
         given = read_mapping(file, "accept", "file") if file.exists() else None
         if given is not None and given.value is not None and entry.text in map(_text_of, read_accepted(given)):
             raise ReadError(f"{file}: {entry.text} is accepted already; change that entry, or give another --place")
-        read_accepted(yaml.safe_load(text))
+        read_accepted(load_yaml(text))
         make_folder(file.absolute().parent)
         write_atomic(file, [text.rstrip().encode(), b"\n"])
     except OSError as error:
         reason = f"the accept file cannot be written to {file} ({error.strerror or error}); choose another file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError) as error:
         raise ReadError(f"{file}: no entry can be added ({str(error).splitlines()[0]}); correct the file") from error
 
 

@@ -13,12 +13,14 @@ from itertools import zip_longest
 from pathlib import Path
 
 from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
-from msprobe.compare.parallel.layout import Replica, replicas
+from msprobe.compare.parallel.layout import members_of, replicas
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import NO_CALLS, Place, ended_at_start, find_dumps
+from msprobe.core.store.reader import NO_CALLS, Place, ended_at_start, find_run
 
 _Steps = dict[int | None, list[Place]]
+_Pairs = list[tuple[Place, Place]]
+_SIDES = "target", "golden run"
 _NO_OPTIONS = MappingOptions()
 _LISTED = 4
 
@@ -29,15 +31,27 @@ class Located:
 
     Attributes:
         pairs: target and golden place, in order of step and rank.
-        unpaired: a line for each place without a partner, or without records because its process was killed.
+        unpaired: a line for each place without a partner, without records because its process was killed, or of a run
+            that was not read.
+        missing: those of ``unpaired`` that are ranks or processes of a step that both sides have.
         several_steps: whether the pairs are of more than one step.
         places: all places of the target, and of the golden run.
     """
 
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     unpaired: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     several_steps: bool = False
     places: tuple[Sequence[Place], Sequence[Place]] = ((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Unpaired:
+    """A line for what has no partner; ``place`` is None for more than one, ``missing`` is as in ``Located``."""
+
+    line: str
+    place: Place | None = None
+    missing: bool = False
 
 
 def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) -> Located:
@@ -47,33 +61,44 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    places = find_dumps(target, options.runs[0]), find_dumps(golden, options.runs[1])
+    runs = find_run(target, options.runs[0]), find_run(golden, options.runs[1])
+    places = runs[0].places, runs[1].places
     located = _recorded(_pair((target, golden), places, options))
-    return replace(located, places=places)
+    unread = [
+        f"run {text} of the {side} was not read (--run)"
+        for side, run in zip(_SIDES, runs, strict=True)
+        for text in run.unread
+    ]
+    return replace(located, places=places, unpaired=[*located.unpaired, *unread])
 
 
 def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
     if options.of_request:
-        return _selected(_by_tokens(places, options), options)
+        return _selected(*_by_tokens(places, options), options)
     lost: list[str] = []
     left = _by_step(replicas(places[0], options.target_parallel, "target", lost))
     right = _by_step(replicas(places[1], options.golden_parallel, "golden run", lost))
     if options.pair == ORDER or _are_named(paths, places):
-        located = _in_order(left, right)
-        return _selected(_located(located.pairs, [*lost, *located.unpaired]), options)
-    pairs: list[tuple[Place, Place]] = []
-    unpaired = lost if options.spread else list(_other_numbers_of_ranks(left, right))
+        pairs, unpaired = _in_order(left, right)
+        return _selected(pairs, [*(_Unpaired(line, missing=True) for line in lost), *unpaired], options)
+    pairs = []
+    unpaired = [_Unpaired(line, missing=True) for line in lost]
+    if not options.spread:
+        unpaired += map(_Unpaired, _other_numbers_of_ranks(left, right))
     for targets, goldens in _step_pairs(left, right, unpaired):
         matched = _rank_pairs(targets, goldens)
         pairs.extend(matched)
-        unpaired.extend(_lines("target", targets, {id(pair[0]) for pair in matched}))
-        unpaired.extend(_lines("golden run", goldens, {id(pair[1]) for pair in matched}))
+        for number, side in enumerate((targets, goldens)):
+            used = {id(pair[number]) for pair in matched}
+            asked = not _is_one_process(paths[1 - number], places[1 - number])
+            unpaired += _alone(_SIDES[number], [place for place in side if id(place) not in used], missing=asked)
     if not pairs:
-        raise NotComparableError(f"no step and rank is on both sides ({_shortened(unpaired)}){_advice(left, right)}")
-    return _selected(_located(pairs, unpaired), options)
+        lines = [one.line for one in unpaired]
+        raise NotComparableError(f"no step and rank is on both sides ({_shortened(lines)}){_advice(left, right)}")
+    return _selected(pairs, unpaired, options)
 
 
-def _by_tokens(places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
+def _by_tokens(places: tuple[list[Place], list[Place]], options: MappingOptions) -> tuple[_Pairs, list[_Unpaired]]:
     """Pair the dumps that hold the same tokens of a request.
 
     Raises:
@@ -83,7 +108,7 @@ def _by_tokens(places: tuple[list[Place], list[Place]], options: MappingOptions)
 
     requests = requests_of(options.target_request, options.golden_request)
     pairs, unpaired = token_pairs(places, requests, _rank_pairs)
-    return _located([(pair.target, pair.golden) for pair in pairs], unpaired)
+    return [(pair.target, pair.golden) for pair in pairs], list(map(_Unpaired, unpaired))
 
 
 def _other_numbers_of_ranks(left: _Steps, right: _Steps) -> Iterator[str]:
@@ -108,7 +133,7 @@ def _recorded(located: Located) -> Located:
     """
     pairs, unpaired = [], list(located.unpaired)
     for pair in located.pairs:
-        ended = [side for side, place in zip(("target", "golden run"), pair, strict=True) if _ended_at_start(place)]
+        ended = [side for side, place in zip(_SIDES, pair, strict=True) if _ended_at_start(place)]
         if ended:
             sides = " and the ".join(ended)
             unpaired.append(f"{_text(pair[0])}: the process of the {sides} {NO_CALLS}")
@@ -116,12 +141,13 @@ def _recorded(located: Located) -> Located:
             pairs.append(pair)
     if not pairs:
         raise NotComparableError(_shortened(unpaired))
-    return located if len(pairs) == len(located.pairs) else _located(pairs, unpaired)
+    if len(pairs) == len(located.pairs):
+        return located
+    return replace(located, pairs=pairs, unpaired=unpaired, several_steps=_several_steps(pairs))
 
 
 def _ended_at_start(place: Place) -> bool:
-    members = (member for stage in place.members for member in stage) if isinstance(place, Replica) else (place,)
-    return any(map(ended_at_start, members))
+    return any(map(ended_at_start, members_of(place)))
 
 
 def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]) -> bool:
@@ -129,13 +155,17 @@ def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]
 
     These two are compared, whatever their steps and ranks are.
     """
-    for path, side in zip(paths, places, strict=True):
-        if len(side) != 1 or not (path.is_file() or path.resolve() == side[0].document.parent.resolve()):
-            return False
+    if not all(map(_is_one_process, paths, places)):
+        return False
     texts = [_text(side[0]) for side in places]
     if texts[0] != texts[1] and {side[0].kind for side in places} == {"rank"}:
         logger.info("compare: %s of the target is compared with %s of the golden run, as they were given", *texts)
     return True
+
+
+def _is_one_process(path: Path, places: Sequence[Place]) -> bool:
+    """Return whether ``path`` is the document or folder of one process."""
+    return len(places) == 1 and (path.is_file() or path.resolve() == places[0].document.parent.resolve())
 
 
 def _shortened(unpaired: list[str]) -> str:
@@ -159,43 +189,46 @@ def _advice(*sides: _Steps) -> str:
     )
 
 
-def _located(pairs: list[tuple[Place, Place]], unpaired: list[str]) -> Located:
-    steps = {place.step for place, _ in pairs}
-    return Located(pairs, unpaired, len(steps) > 1)
+def _several_steps(pairs: _Pairs) -> bool:
+    return len({place.step for place, _ in pairs}) > 1
 
 
-def _selected(located: Located, options: MappingOptions) -> Located:
-    """Return the pairs whose target has one of the ranks and steps that the options name.
+def _selected(pairs: _Pairs, unpaired: Sequence[_Unpaired], options: MappingOptions) -> Located:
+    """Return the pairs whose target has one of the ranks and steps that the options name, and what has no partner.
 
     Raises:
         NotComparableError: no pair has.
     """
     ranks, steps = numbers("rank", options.rank), numbers("step", options.step)
-    if not ranks and not steps:
-        return located
-    pairs = [
-        (target, golden)
-        for target, golden in located.pairs
-        if (not ranks or target.number in ranks) and (not steps or target.step in steps)
-    ]
-    if not pairs:
+
+    def is_selected(place: Place) -> bool:
+        return (not ranks or place.number in ranks) and (not steps or place.step in steps)
+
+    selected = [pair for pair in pairs if is_selected(pair[0])]
+    if not selected:
         given = ("rank", options.rank), ("step", options.step)
         selection = ", ".join(f"{name} {text}" for name, text in given if text)
-        there = _shortened(list({_text(target): None for target, _ in located.pairs}))
+        there = _shortened(list({_text(target): None for target, _ in pairs}))
         raise NotComparableError(f"no pair of dumps is of {selection}; there is {there}")
-    return _located(pairs, located.unpaired)
+    alone = [one for one in unpaired if one.place is None or is_selected(one.place)]
+    return Located(
+        selected,
+        [one.line for one in alone],
+        [one.line for one in alone if one.missing],
+        several_steps=_several_steps(selected),
+    )
 
 
-def _in_order(left: _Steps, right: _Steps) -> Located:
+def _in_order(left: _Steps, right: _Steps) -> tuple[_Pairs, list[_Unpaired]]:
     """Pair the n-th step of both sides, and in it the n-th rank."""
-    pairs: list[tuple[Place, Place]] = []
-    unpaired: list[str] = []
+    pairs: _Pairs = []
+    unpaired: list[_Unpaired] = []
     nothing: list[Place] = []
     for targets, goldens in zip_longest(left.values(), right.values(), fillvalue=nothing):
         pairs += zip(targets, goldens, strict=False)
-        unpaired += _lines("target", targets[len(goldens) :], set())
-        unpaired += _lines("golden run", goldens[len(targets) :], set())
-    return _located(pairs, unpaired)
+        unpaired += _alone("target", targets[len(goldens) :], missing=bool(goldens))
+        unpaired += _alone("golden run", goldens[len(targets) :], missing=bool(targets))
+    return pairs, unpaired
 
 
 def _by_step(places: Sequence[Place]) -> _Steps:
@@ -205,7 +238,7 @@ def _by_step(places: Sequence[Place]) -> _Steps:
     return steps
 
 
-def _step_pairs(left: _Steps, right: _Steps, unpaired: list[str]) -> list[tuple[list[Place], list[Place]]]:
+def _step_pairs(left: _Steps, right: _Steps, unpaired: list[_Unpaired]) -> list[tuple[list[Place], list[Place]]]:
     """Return the places of the steps that both sides have, and append a line for every other step to ``unpaired``.
 
     Raises:
@@ -219,13 +252,13 @@ def _step_pairs(left: _Steps, right: _Steps, unpaired: list[str]) -> list[tuple[
             raise NotComparableError(
                 f"the {side} is one dump without a step number, the other side has steps {numbers}; give one of them"
             )
-        unpaired.extend(f"step {step} only in the {side}" for step in steps if step not in other)
+        unpaired.extend(_Unpaired(f"step {step} only in the {side}") for step in steps if step not in other)
     return [(left[step], right[step]) for step in left if step in right]
 
 
 def _rank_pairs(targets: list[Place], goldens: list[Place]) -> list[tuple[Place, Place]]:
     """Return the pairs of ranks of one step; graph and PyNative dumps of a process pair apart from each other."""
-    pairs: list[tuple[Place, Place]] = []
+    pairs: _Pairs = []
     for mode in dict.fromkeys(place.mode for place in targets):
         left, right = ([place for place in places if place.mode == mode] for places in (targets, goldens))
         pairs += _rank_pairs_of_mode(left, right)
@@ -242,8 +275,9 @@ def _rank_pairs_of_mode(targets: list[Place], goldens: list[Place]) -> list[tupl
     return [(place, by_label[place.kind, place.number]) for place in targets if (place.kind, place.number) in by_label]
 
 
-def _lines(side: str, places: Sequence[Place], used: set[int]) -> list[str]:
-    return [f"{_text(place)} only in the {side}" for place in places if id(place) not in used]
+def _alone(side: str, places: Sequence[Place], *, missing: bool) -> Iterator[_Unpaired]:
+    for place in places:
+        yield _Unpaired(f"{_text(place)} only in the {side}", place, missing)
 
 
 def _text(place: Place) -> str:

@@ -1,7 +1,7 @@
 """Ask or change the machine and the process that every framework shares: processors, free memory, random seeds.
 
-``is_url`` tells locations in an object store from paths of this machine, and ``program_start`` says when the process
-began.
+``is_url`` tells locations in an object store from paths of this machine; ``program_start`` says when the process
+began, ``process_count`` how many processes its job has.
 
 ``trim_memory`` is needed because the C library keeps the memory of large texts and arrays after they are freed, in each
 process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`` that does not depend on a framework.
@@ -47,6 +47,8 @@ def paused_gc() -> Iterator[None]:
             gc.enable()
 
 
+_DIGITS = 10
+"""A number of processes has fewer digits."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -67,6 +69,16 @@ def require_local(location: object, name: str) -> None:
     """
     if is_url(location):
         raise MsprobeException(0, f"{name} {location}: is a URL; {LOCAL_ONLY}")
+
+
+_PROCESS_COUNTS = "WORLD_SIZE", "RANK_SIZE"
+"""The variables in which launchers of PyTorch and of MindSpore say how many processes a job has."""
+
+
+def process_count() -> int | None:
+    """Return how many processes the job has; None where its launcher does not say so."""
+    texts = (os.environ.get(name, "") for name in _PROCESS_COUNTS)
+    return next((int(text) for text in texts if text.isdecimal() and len(text) < _DIGITS), None)
 
 
 def program_start() -> float:

@@ -120,7 +120,8 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
 
     ``options`` are those of ``CompareOptions``; without options no file is written. The verdict is ``not_comparable``
     where the runs cannot be compared, and where one of several pairs cannot be read or compared and the others agree.
-    It is ``incomplete`` where nothing differs and a record says that it holds data that cannot be compared.
+    It is ``incomplete`` where nothing differs, and a record says that it holds data that cannot be compared or a rank
+    is missing on one side.
 
     Example::
 
@@ -165,6 +166,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         )
         outcomes, last = _compare_ranks(located, pair_options, settings)
         summary.unpaired.extend(located.unpaired)
+        summary.missing.extend(located.missing)
         summary.incomplete += _stopped_first(located)
         _note_accepted(summary, extras, outcomes)
         result = CompareResult(
@@ -349,7 +351,8 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
 def _with_verdict(summary: CompareSummary, compared: list[PairOutcome]) -> CompareSummary:
     """Set the verdict of several pairs that could be compared: the worst of them."""
     checked, lost = (any(values) for values in zip(*((one.checked, one.lost) for one in compared), strict=True))
-    summary.verdict = verdict_text(checked=checked, diverged=summary.first_divergence is not None, lost=lost)
+    diverged = summary.first_divergence is not None
+    summary.verdict = verdict_text(checked=checked, diverged=diverged, lost=lost or bool(summary.missing))
     if summary.verdict == "not_comparable":
         return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
     return summary

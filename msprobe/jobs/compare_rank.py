@@ -20,6 +20,7 @@ from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, c
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
+from msprobe.compare.parallel.layout import members_of
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.summary import Counts
@@ -27,7 +28,7 @@ from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
-from msprobe.core.store.reader import Place
+from msprobe.core.store.reader import Place, damage_named
 from msprobe.core.store.record_walk import INPUTS_FED
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
@@ -121,11 +122,11 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         history.last_step = len(outcomes) == len(task.pairs) - 1
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
-        with paused_gc():
-            try:
+        try:
+            with paused_gc(), damage_named(*members_of(target), *members_of(golden)):
                 outcome = _compare(outcome, (target, golden), history, options, keep)
-            except (NotComparableError, ReadError) as error:
-                outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
+        except (NotComparableError, ReadError) as error:
+            outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         outcomes.append(outcome)
     return outcomes
 

@@ -90,12 +90,12 @@ def _tensor(node: Mapping[str, Any], folder: Path) -> RecordedTensor:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, (int, float)):
-        return float(value)
     try:
-        return None if value is None else float(str(value))
+        return None if value is None else float(value if isinstance(value, (int, float)) else str(value))
     except ValueError:
         return None
+    except OverflowError:  # an integer beyond float64
+        return math.inf if value > 0 else -math.inf
 
 
 def _constant(kind: str, node: Mapping[str, Any]) -> Constant:

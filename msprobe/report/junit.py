@@ -3,9 +3,9 @@
 The first case of a suite is the verdict of the pair; it fails when the pair diverged, with the first divergence as the
 message and the stack as the text, and is an error when the pair could not be compared, as a whole or in data that it
 says it holds (``incomplete``). Each further case is one entry with a value beyond its tolerance. Cases fail only where
-the verdict is ``diverged``, so a green report and ``--fail-on diverged`` always agree; what was not compared
-(``incomplete`` in the summary) is a skipped case each. Each accepted difference is a case that passes; one that
-accepted nothing is skipped.
+the verdict is ``diverged``, and a rank that is missing on one side is an error, so a green report and
+``--fail-on diverged`` always agree; what else was not compared (``incomplete`` in the summary) is a skipped case each.
+Each accepted difference is a case that passes; one that accepted nothing is skipped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> 
     if summary.incomplete:
         suite = ET.SubElement(root, "testsuite", name="not compared")
         for line in summary.incomplete:
-            add_result(add_case(suite, _CLASS, line), "skipped", "", line)
+            state = ("error", "incomplete") if line in summary.missing else ("skipped", "")
+            add_result(add_case(suite, _CLASS, line), *state, line)
     if summary.accepted:
         suite = ET.SubElement(root, "testsuite", name="accepted differences")
         for use in summary.accepted:

@@ -20,12 +20,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.rows.columns import METRICS
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.safe_files import make_folder
+from msprobe.core.yaml_file import load_yaml
 from msprobe.report.table_reader import read_table
 from msprobe.report.xlsx_table import load_library
 
@@ -110,10 +109,10 @@ def read_config(path: Path) -> MergeConfig:
         ReadError: the file is missing or no YAML, or a key is unknown or has a wrong value.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror}); {_GIVE}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise ReadError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict):
         raise ReadError(f"{path}: no configuration of merge_result; {_GIVE}")

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from msprobe.core.errors import ConfigError, Problem, ReadError
+from msprobe.core.yaml_file import load_yaml
 
 _LARGEST = 512 * 1024 * 1024
 
@@ -107,8 +107,8 @@ def read_document(path: Path) -> Any:
         if path.stat().st_size > _LARGEST:
             raise ReadError(f"{path}: larger than {_LARGEST >> 20} MiB; give a configuration or a tokenizer.json")
         text = path.read_text("utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        return json.loads(text) if path.suffix == ".json" else load_yaml(text)
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise ReadError(f"{path}: cannot be read: {reason}") from error
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions, numbers
 from msprobe.compare.dump_pairs import locate
-from msprobe.compare.parallel.layout import Layout, Replica
+from msprobe.compare.parallel.layout import Layout, Replica, members_of
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
@@ -54,6 +54,13 @@ class Sources:
         works = self.works + [work for targets, _ in self.pairs for work in targets]
         documents = [work.target.document for work in works]
         return sum(path.stat().st_size for path in documents if path.is_file())
+
+    @property
+    def places(self) -> list[Place]:
+        """Return every dump of both sides."""
+        works = self.works + [work for pair in self.pairs for side in pair for work in side or ()]
+        sides = [place for work in works for place in (work.target, work.golden) if place is not None]
+        return [member for place in sides for member in members_of(place)]
 
     def load(
         self, names: NameCache, first_golden: list[Dump] | None = None, *, published: bool = False

@@ -26,7 +26,7 @@ from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count, is_url, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
-from msprobe.core.store.reader import Dump
+from msprobe.core.store.reader import Dump, damage_named
 from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.visualize.database.database import GOLDEN, TARGET, Database, TextsOf
@@ -130,7 +130,8 @@ def visualize(request: Request, open_bar: OpenBar = no_bar) -> Path:
         steps = stack.enter_context(progress(sources.total, sources.size, open_bar, lines=request.log_progress))
         stack.enter_context(paused_gc())
         tools, drawn = _Tools(database, steps, comparer, worker), _Drawn()
-        _draw_all(request, tools, sources, drawn)
+        with damage_named(*sources.places):
+            _draw_all(request, tools, sources, drawn)
         _finish(request, tools, drawn)
     return database.path
 

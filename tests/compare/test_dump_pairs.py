@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.compare.alignment.check_mappings import read_mapping_options
 from msprobe.compare.dump_pairs import Located, locate
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -40,6 +43,58 @@ def test_other_numbers_of_ranks_need_the_layout(tmp_path: Path, given: dict[str,
     found = _located(tmp_path, ["step0/rank0", "step0/rank1"], ["step0/rank0"], **given)
     lines = [line for line in found.unpaired if "--target-parallel" in line]
     assert len(lines) == (0 if given else 1) and all("2 ranks and the golden run 1" in line for line in lines)
+
+
+def _remove(rank: Path) -> None:
+    shutil.rmtree(rank)
+
+
+def _rename(rank: Path) -> None:
+    rank.rename(rank.with_name("rank1.old"))
+
+
+def _break_link(rank: Path) -> None:
+    shutil.rmtree(rank)
+    rank.symlink_to(rank.with_name("gone"))
+
+
+@pytest.mark.parametrize("side", ["t", "g"])
+@pytest.mark.parametrize("lose", [_remove, _rename, _break_link])
+def test_a_missing_rank_is_no_agreement(tmp_path: Path, lose: Callable[[Path], None], side: str) -> None:
+    for root in "tg":
+        for step in (0, 1):
+            for rank in (0, 1):
+                write(tmp_path / root / f"step{step}" / f"rank{rank}", DATA)
+    lose(tmp_path / side / "step1" / "rank1")
+    line = f"rank1 of step 1 only in the {'golden run' if side == 't' else 'target'}"
+    xml = tmp_path / "report.xml"
+    result = compare(tmp_path / "t", tmp_path / "g", junit=xml)
+    assert (result.verdict, result.summary.missing, result.summary.incomplete) == ("incomplete", [line], [line])
+    assert 'type="incomplete"' in xml.read_text()
+    analysis = diff_analyze(tmp_path / "t", tmp_path / "g", tmp_path / "o")
+    assert (analysis.verdict, analysis.incomplete) == ("incomplete", [line])
+    chosen = compare(tmp_path / "t", tmp_path / "g", rank="0")
+    assert (chosen.verdict, chosen.summary.incomplete) == ("same", [])
+
+
+def test_ranks_beside_the_one_that_was_given_are_not_missing(tmp_path: Path) -> None:
+    for name in ("t/step0/rank0", "g/step0/rank0", "g/step0/rank1"):
+        write(tmp_path / name, DATA)
+    summary = compare(tmp_path / "t/step0/rank0", tmp_path / "g").summary
+    assert (summary.verdict, summary.missing) == ("same", [])
+    assert summary.incomplete[-1] == "rank1 of step 0 only in the golden run"
+
+
+def test_a_run_that_is_not_read_is_not_compared(tmp_path: Path) -> None:
+    for side, process, began in (("t", 7, 1000.0), ("t", 8, 2000.0), ("g", 9, 1000.0)):
+        document = write(tmp_path / side / "step0" / f"proc{process}", DATA) / "dump.json"
+        run = {"run": {"program_began": began, "step_began": began + 1.0}}
+        document.write_text(json.dumps(run | json.loads(document.read_text())))
+    summary = compare(tmp_path / "t", tmp_path / "g").summary
+    (line,) = summary.incomplete
+    assert line.startswith("run 1: step 0 of proc7 begun") and line.endswith("of the target was not read (--run)")
+    assert summary.verdict == "same" and not summary.missing
+    assert compare(tmp_path / "t", tmp_path / "g", run="2,1").summary.incomplete == []
 
 
 def test_by_order(tmp_path: Path) -> None:

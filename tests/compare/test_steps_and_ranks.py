@@ -32,8 +32,12 @@ def test_a_lone_rank_is_told(tmp_path: Path) -> None:
     for name in ("t/step0/rank0", "t/step0/rank1", "g/step0/rank1", "g/step0/rank2"):
         write(tmp_path / name, _run())
     summary = compare(tmp_path / "t", tmp_path / "g").summary
-    assert summary.verdict == "same"
-    assert summary.unpaired == ["rank0 of step 0 only in the target", "rank2 of step 0 only in the golden run"]
+    assert summary.verdict == "incomplete"
+    assert (
+        summary.unpaired
+        == summary.missing
+        == ["rank0 of step 0 only in the target", "rank2 of step 0 only in the golden run"]
+    )
 
 
 def test_ranks_of_different_number_do_not_pair(tmp_path: Path) -> None:

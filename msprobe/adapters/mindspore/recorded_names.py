@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from msprobe.core.yaml_file import load_table
 
 
 def read_names() -> Any:
     """Return the table: names of functions by the prefix of their records."""
-    text = files("msprobe.adapters").joinpath("tables/mindspore.yaml").read_text("utf-8")
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+    return load_table("msprobe.adapters", "tables/mindspore.yaml")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
@@ -24,6 +21,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection import risk_test, uses_risk_level
+from msprobe.core.yaml_file import load_table
 
 NAME = "mindtorch"
 
@@ -62,7 +60,6 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
 
 def read_table() -> Any:
     """Return PyTorch's table without the functions that only its own namespaces have."""
-    text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
-    table = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+    table = load_table("msprobe.adapters", "tables/pytorch.yaml")
     table["apis"].pop("VF", None)
     return table

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 import torch
-import yaml
+
+from msprobe.core.yaml_file import load_table
 
 OWNERS: Mapping[str, Any] = {
     "Functional": torch.nn.functional,
@@ -20,5 +20,4 @@ OWNERS: Mapping[str, Any] = {
 
 def read_names() -> Any:
     """Return the table: names of functions by the prefix of their records, and what else the taps need to know."""
-    text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+    return load_table("msprobe.adapters", "tables/pytorch.yaml")

@@ -14,9 +14,8 @@ from msprobe.core.tensors.statistics import PROJECTION
 
 def number_of(value: Any, missing: float = math.nan) -> float:
     """Return a recorded statistic as a number."""
-    kind = type(value)
-    if kind is float or kind is int:
-        return float(value)
+    if type(value) is float:
+        return value
     return missing if value is None else as_float(value)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msprobe.check.facts.calls import Call
+from msprobe.compare.records.leaves import as_float
 from msprobe.core.store.record_walk import is_tensor
 
 _POSITIONS: Mapping[str, Mapping[int, str]] = {
@@ -82,7 +83,7 @@ def _named(name: str, node: Any) -> Iterator[tuple[str, str | bool | float]]:
     if isinstance(value, bool | str):
         yield name, value
     elif isinstance(value, int | float) and value == value:
-        yield name, float(value)
+        yield name, as_float(value)
 
 
 def _attention_scale(call: Call) -> Iterator[tuple[str, float]]:
@@ -90,7 +91,7 @@ def _attention_scale(call: Call) -> Iterator[tuple[str, float]]:
     scale, query = call.argument(7, "scale"), call.tensor(0, "query")
     if query is None or not query.shape:
         return
-    given = float(scale) if isinstance(scale, int | float) else query.shape[-1] ** -0.5
+    given = as_float(scale) if isinstance(scale, int | float) else query.shape[-1] ** -0.5
     yield "scale x root of the head's size", _digits(given * math.sqrt(query.shape[-1]))
 
 
@@ -103,7 +104,7 @@ def factor(call: Call) -> float | None:
     for node in arguments if isinstance(arguments, list) else ():
         value = node.get("value") if isinstance(node, dict) and not is_tensor(node) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and value and value == value:
-            return 1.0 / value if divides else float(value)
+            return 1.0 / as_float(value) if divides else as_float(value)
     return None
 
 

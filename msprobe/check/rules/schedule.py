@@ -11,6 +11,7 @@ from msprobe.check.facts.step_facts import StepFacts, TrainingCall, Update
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import OPTIMIZERS, STEPS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
+from msprobe.compare.records.leaves import as_float
 
 _NEAR = 1e-9
 _MOVING = frozenset({
@@ -111,7 +112,7 @@ def _crosses_updates(steps: list[StepFacts]) -> bool:
 def _numbers(value: object) -> list[float]:
     if not isinstance(value, list):
         return []
-    return [float(number) for number in value if isinstance(number, (int, float))]
+    return [as_float(number) for number in value if isinstance(number, (int, float))]
 
 
 def _apart(one: list[float] | tuple[float, ...], other: list[float] | tuple[float, ...]) -> bool:
@@ -175,7 +176,7 @@ def clipping(run: RunFacts) -> Iterator[Finding]:
         for facts, call in ((one, call) for one in steps for call in one.training if call.kind == "clip_grad"):
             limit, norm = call.facts.get("limit"), call.facts.get("norm")
             if isinstance(limit, float) and isinstance(norm, (int, float)):
-                clips.setdefault(call.stack[-1:] or ("",), []).append((facts, limit, float(norm), call))
+                clips.setdefault(call.stack[-1:] or ("",), []).append((facts, limit, as_float(norm), call))
         for found in clips.values():
             facts, limit, norm, call = found[0]
             name, why = call.facts.get("function"), None
@@ -254,7 +255,7 @@ def _in_the_middle(rank: int | None, last: StepFacts) -> Iterator[Finding]:
     """Yield a training that ends before its last epoch is over, though nobody has stopped it."""
     for call in last.training:
         values = [call.facts.get(name) for name in ("steps", "planned_steps", "epochs", "planned_epochs")]
-        numbers = [float(value) for value in values if isinstance(value, (int, float))]
+        numbers = [as_float(value) for value in values if isinstance(value, (int, float))]
         if call.kind != "progress" or len(numbers) < len(values):
             continue
         steps, planned, epochs, wanted = numbers

@@ -15,6 +15,7 @@ from msprobe.check.findings import Finding
 from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule, of_module_call
 from msprobe.check.rules.losses.terms import LOSSES
+from msprobe.compare.records.leaves import as_float
 
 _DROPOUT_FUNCTIONS = frozenset({
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
@@ -74,7 +75,7 @@ def _dropped(call: Call) -> float | None:
         share, acts = call.argument(_ATTENTION_DROPOUT, "dropout_p"), True
     else:
         return None
-    return float(share) if acts and isinstance(share, (int, float)) and share > 0.0 else None
+    return as_float(share) if acts and isinstance(share, (int, float)) and share > 0.0 else None
 
 
 def _concerns(call: ModuleCall) -> bool:

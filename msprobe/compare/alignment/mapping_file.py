@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.core.errors import ReadError
+from msprobe.core.yaml_file import YamlError, compose_yaml
 
 if TYPE_CHECKING:
     import yaml
@@ -87,8 +88,6 @@ def read_mapping(given: Any, what: str, noun: str = "mapping") -> Marked:
         return given
     if not is_path(given):
         return _from_python(given, f"{what} {noun}", 0)
-    import yaml  # 15 ms that only a mapping file is worth
-
     path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:
@@ -102,14 +101,11 @@ def read_mapping(given: Any, what: str, noun: str = "mapping") -> Marked:
         raise ReadError(f"{path}: the {what} {noun} is no text in UTF-8 (byte {error.start})") from error
 
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = compose_yaml(text)
         return Marked(None, str(path)) if node is None else _Reader(path).marked(node, 0)
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+    except YamlError as error:
+        line = f", line {error.line}" if error.line else ""
         raise ReadError(f"{path}{line}: no valid YAML ({error.problem}); correct it") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ReadError(f"{path}: no valid YAML ({reason}); correct it") from error
 
 
 class _Reader:

@@ -30,7 +30,7 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, element_count
+from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, as_float, element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
@@ -318,6 +318,8 @@ def _is_same_number(target: dict[str, Any], golden: dict[str, Any]) -> bool:
     own, other = _number_of(target), _number_of(golden)
     if own is None or other is None:
         return False
+    if math.isinf(as_float(own)) or math.isinf(as_float(other)):  # also of integers beyond float64
+        return own == other
     return math.isclose(own, other, rel_tol=_SCALAR_NOISE if is_tensor(target) or is_tensor(golden) else 0.0)
 
 

@@ -134,7 +134,7 @@ def _can_lack_order(raw: dict[str, Any]) -> bool:
 
 
 def _floats(values: list[Any]) -> Floats:
-    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values])
+    return np.array(list(map(as_float, values)), np.float64)
 
 
 _EXACT = float(2**53)

@@ -96,6 +96,7 @@ def _xor_of_number(value: Any, dtype: str) -> str | None:
     found = find_dtype(dtype)
     if found is None or found.kind is not DtypeKind.FLOAT or not isinstance(value, (int, float)):
         return None
+    value = as_float(value)
     if found.name == "bfloat16":
         return format_xor(int(np.float32(value).view(np.uint32)) >> 16)
     if not found.is_native:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.parallel.arrangement import CONTEXT, DATA, Coordinates
 from msprobe.compare.parallel.recorded_parts import common_part
+from msprobe.compare.records.leaves import as_float
 from msprobe.core.tensors.input_parts import AxisRanges, cut
 from msprobe.core.tensors.projection import KEY, projection
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
@@ -197,11 +198,11 @@ def _distance(piece: Mapping[str, Any], part: Array) -> float:
     own = (float(values.max()), float(values.min()), float(values.mean()), norm)
     units = (size, size, size, norm or 1.0)
     apart = [
-        abs(recorded - number) / unit
+        abs(as_float(recorded) - number) / unit
         for name, number, unit in zip(STATISTIC_NAMES, own, units, strict=True)
         if isinstance(recorded := piece.get(name), (int, float))
     ]
     recorded, own_projection = piece.get(KEY), projection(part)
     if isinstance(recorded, (int, float)) and own_projection is not None:
-        apart.append(abs(recorded - own_projection) / (norm or 1.0))
+        apart.append(abs(as_float(recorded) - own_projection) / (norm or 1.0))
     return max((each if math.isfinite(each) else math.inf for each in apart), default=math.inf)

@@ -239,6 +239,11 @@ def replicas(places: Sequence[Place], layout: Layout, side: str, lost: list[str]
     return [replica for ranks in steps.values() for replica in _replicas(ranks, layout, side, lost)]
 
 
+def members_of(place: Place) -> tuple[Place, ...]:
+    """Return the dumps that a place stands for: those of a replica, or itself."""
+    return tuple(member for stage in place.members for member in stage) if isinstance(place, Replica) else (place,)
+
+
 def _replicas(places: Sequence[Place], layout: Layout, side: str, lost: list[str]) -> Iterator[Replica]:
     ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
     numbers = [place.number or 0 for place in ranks]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.source_lines import frame_of, source_line
 from msprobe.core.store.reader import Dump
 
@@ -40,7 +41,7 @@ class OptimizerStep(NamedTuple):
     def learning_rate(self) -> float | None:
         """Return the learning rate; None where it is no number."""
         rate = _plain(self.settings.get("lr"))
-        return float(rate) if isinstance(rate, (int, float)) and not isinstance(rate, bool) else None
+        return as_float(rate) if isinstance(rate, (int, float)) and not isinstance(rate, bool) else None
 
 
 def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
@@ -200,7 +201,7 @@ def _differ(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) != len(right) or any(map(_differ, left, right))
     if isinstance(left, int | float) and isinstance(right, int | float):
-        return not math.isclose(left, right, rel_tol=1e-6)
+        return left != right and not math.isclose(as_float(left), as_float(right), rel_tol=1e-6)
     return bool(left != right)
 
 

@@ -314,9 +314,11 @@ class CompareSummary:
     """What `msprobe compare --json` prints.
 
     ``verdict`` is ``not_comparable`` where the runs hold nothing that can be judged, else ``diverged`` where there is a
-    first divergence, else ``incomplete`` where a record says that it holds data which could not be compared.
+    first divergence, else ``incomplete`` where a record says that it holds data which could not be compared, or a rank
+    of a step is missing on one side.
     ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
-    only one side has, or of which a killed process left no records, ``incomplete`` those and whatever else was not
+    only one side has, or of which a killed process left no records, and runs in the folder that were not read;
+    ``missing`` those of them that are ranks of a step of both sides, ``incomplete`` all and whatever else was not
     compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
     ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
     the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
@@ -334,6 +336,7 @@ class CompareSummary:
     counts: Counts = field(default_factory=Counts)
     first_divergence: FirstDivergence | None = None
     unpaired: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     order_blind: bool = False

@@ -34,6 +34,7 @@ from msprobe.core.errors import (
     config_error,
 )
 from msprobe.core.log import logger
+from msprobe.core.yaml_file import YamlError, load_yaml
 
 UNNAMED = "config"
 """The name in messages of a configuration that is no file."""
@@ -268,17 +269,11 @@ def _parsed_json(text: str, label: str, remarks: list[str]) -> Any:
 
 
 def _parsed_yaml(text: str, label: str) -> Any:
-    import yaml  # only files in YAML pay for it
-
     try:
-        return yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        return load_yaml(text)
+    except YamlError as error:
+        where = f" at line {error.line}, column {error.column}" if error.line else ""
         raise ConfigTextError([Problem("", ABSENT, f"not valid YAML{where}: {error.problem}")], label) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigTextError([Problem("", ABSENT, f"not usable as YAML: {reason}")], label) from error
 
 
 def _checked_keys(data: Any, label: str, least: str) -> RawConfig:

@@ -167,13 +167,14 @@ class StepGradients(BaseModel):
     gradients: list[NamedTensor]
 
 
-class RunTimes(BaseModel):
+class RunOfStep(BaseModel):
     """When the program and its step began, in seconds since 1970; runs in one folder are told apart by them."""
 
     model_config = ConfigDict(extra="allow")
 
     program_began: float
     step_began: float
+    processes: int | None = Field(default=None, description="how many processes the job has, where its launcher says")
 
 
 class RequestInBatch(BaseModel):
@@ -203,7 +204,7 @@ class DumpDocument(BaseModel):
     framework: str | None = None
     dump_data_dir: str | None = None
     written_by: Writer | None = None
-    run: RunTimes | None = None
+    run: RunOfStep | None = None
     end: End | None = None
     process_groups: list[ProcessGroup] | None = None
     shared_storage: list[list[str]] | None = Field(

@@ -23,8 +23,9 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.host import paused_gc
+from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
-from msprobe.core.store.runs import ALL, chosen_run
+from msprobe.core.store.runs import ALL, ChosenRun, chosen_run
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
@@ -106,7 +107,16 @@ class Dump:
 def find_dumps(path: Path, run: str | None = None) -> list[Place]:
     """Return every dump at or below a document, process folder, step folder or dump root, sorted by step.
 
-    Of several runs that have recorded into the folder, the dumps of one are returned.
+    Of several runs that have recorded into the folder, the dumps of one are returned (``find_run``).
+
+    Raises:
+        ReadError: the path does not exist or holds no dump, or not this run; the message names what it holds.
+    """
+    return find_run(path, run).places
+
+
+def find_run(path: Path, run: str | None = None) -> ChosenRun:
+    """Return the dumps of one run at or below a path, sorted by step, and what is left unread of others.
 
     Args:
         path: the document or folder.
@@ -118,7 +128,7 @@ def find_dumps(path: Path, run: str | None = None) -> list[Place]:
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
             raise ReadError(f"{path}: no dump, its name does not end in .json; {_GIVE}")
-        return [_place(path.parent, path)]
+        return ChosenRun([_place(path.parent, path)])
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder; {_GIVE}")
     places = [place for folder in _folders(path) for place in _in_folder(folder)]
@@ -223,6 +233,28 @@ def _from_journal(place: Place, journal: Path) -> Dump | None:
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
 
 
+@contextmanager
+def damage_named(*places: Place) -> Iterator[None]:
+    """Raise a ReadError for an error over records of these dumps, where one of them is damaged.
+
+    Records are not checked when they are read: a list in the place of a number shows itself wherever it is used.
+
+    Raises:
+        ReadError: says which record of which document is damaged, and how.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        from msprobe.core.store.record_walk import first_damage  # only where something is wrong
+
+        for place in places:
+            dump = load_dump(place)
+            reason = first_damage({**dump.header, "data": dump.data})
+            if reason:
+                raise ReadError(f"{place.document}: damaged at {reason}; {_AGAIN}") from error
+        raise
+
+
 NO_CALLS = "ended before it recorded a call there"
 """What is said of a process for which ``ended_at_start`` is true."""
 
@@ -257,7 +289,13 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    return dump_of(place, read_json_object(place.document, remedy=_AGAIN))
+    content = _bytes_of(place.document, _AGAIN)
+    document = _object_of(content, place.document, "", _AGAIN)
+    repeated = repeated_entry(content, document)
+    if repeated:
+        raise ReadError(f"{place.document}: {repeated}; {_AGAIN}")
+    del content
+    return dump_of(place, document)
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -344,13 +382,25 @@ def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[st
     Raises:
         ReadError: the file cannot be read, is not JSON, or does not hold an object.
     """
-    advice = remedy and f"; {remedy}"
+    return _object_of(_bytes_of(path, remedy), path, such_as, remedy)
+
+
+def _bytes_of(path: Path, remedy: str) -> bytes:
     try:
-        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
+        return path.read_bytes()
     except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){advice}") from error
+        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){_advice(remedy)}") from error
+
+
+def _object_of(content: bytes, path: Path, such_as: str, remedy: str) -> dict[str, Any]:
+    try:
+        parsed = from_json(content, allow_inf_nan=True, cache_strings="all")
     except ValueError as error:
-        raise ReadError(f"{path}: not valid JSON ({error}){advice}") from error
-    if not isinstance(content, dict):
-        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
-    return content
+        raise ReadError(f"{path}: not valid JSON ({error}){_advice(remedy)}") from error
+    if not isinstance(parsed, dict):
+        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{_advice(remedy)}")
+    return parsed
+
+
+def _advice(remedy: str) -> str:
+    return remedy and f"; {remedy}"

@@ -14,11 +14,13 @@ of a record. ``with_changed_values`` copies a part of a record with other leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.errors import ReadError
+from msprobe.core.tensors.statistics import PROJECTION, STATISTIC_NAMES
 
 INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
 """The slots of leaves. ``VALUE`` is for what ``save`` recorded, ``PARAMETER_GRAD`` for gradients of parameters."""
@@ -239,3 +241,38 @@ def _changed(node: Any, change: Callable[[dict[str, Any]], Any], depth: int) -> 
     if type(node) is dict:
         return {key: _changed(child, change, depth + 1) for key, child in node.items()}
     return node
+
+
+def first_damage(document: Mapping[str, Any]) -> str:
+    """Return the first place of a dump.json at which a tensor is not what a tensor is, and why; "" where there is none.
+
+    Records are not checked when they are read, which would take longer than reading them. Where a tool fails over a
+    record, this says whether the record is to blame.
+    """
+    return next(_wrong_tensors(document, []), "")
+
+
+def _wrong_tensors(node: Any, place: list[str | int]) -> Iterator[str]:
+    items: Any = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        problem = _problem_of(key, value) if is_tensor(node) else ""
+        if problem:
+            first, *others = [*place, key]
+            yield f"{first}{''.join(f'[{other!r}]' for other in others)}: {problem}"
+        yield from _wrong_tensors(value, [*place, key])
+
+
+def _problem_of(key: str, value: Any) -> str:
+    """Return what is wrong with a field of a tensor; "" for a right one, and for a key that others may write."""
+    is_nested = isinstance(value, (list, dict))
+    if key in (*STATISTIC_NAMES, PROJECTION):
+        if is_nested:
+            return f"a {'list' if isinstance(value, list) else 'table'} and no number"
+        return "an integer too large for a statistic" if isinstance(value, int) and abs(value) > _LARGEST else ""
+    if key == "shape":
+        is_shape = isinstance(value, list) and all(isinstance(length, (int, float)) for length in value)
+        return "" if is_shape else "no list of lengths"
+    return "no text" if key in ("dtype", "type", "md5") and is_nested else ""
+
+
+_LARGEST = int(sys.float_info.max)

@@ -1,21 +1,24 @@
 """Tell apart the runs that have recorded into one dump_path, and choose one of them.
 
 The folders of a later run lie beside those of an earlier one, where ranks, steps or process ids differ. Each document
-says in its header when its program and its step began (``run_times``). Processes of one run exist at the same time, so
-dumps belong to one run when the spans from the begin of the program to that of its last step overlap. Dumps without
-these times, of other tools and of earlier versions, are taken as one run, the oldest.
+says in its header when its program and its step began, and how many processes its job has (``run_of_step``). Processes
+of one run exist at the same time, so dumps belong to one run when the spans from the begin of the program to that of
+its last step overlap. Clocks of several machines may be minutes apart: ranks with different numbers belong to one run
+too, unless their jobs have other numbers of processes. Dumps without these times, of other tools and of earlier
+versions, are taken as one run, the oldest.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.core.errors import ReadError
-from msprobe.core.host import program_start
+from msprobe.core.host import process_count, program_start
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.layout import JOURNAL
 
@@ -25,15 +28,35 @@ if TYPE_CHECKING:
 ALL = "all"
 _BEGIN = program_start()  # forked processes inherit it: they belong to the run of their parent
 _HEAD_BYTES = 1 << 16
-_TIMES = re.compile(rb'"run":\s*\{\s*"program_began":\s*([0-9.]+),\s*"step_began":\s*([0-9.]+)')
+_TIMES = re.compile(
+    rb'"run":\s*\{\s*"program_began":\s*([0-9.]+),\s*"step_began":\s*([0-9.]+)(?:,\s*"processes":\s*([0-9]+))?'
+)
 
 
-def run_times() -> dict[str, float]:
-    """Return the value of ``run`` in the header of a step that begins now, in seconds since 1970."""
-    return {"program_began": round(_BEGIN, 3), "step_began": round(time.time(), 3)}
+def run_of_step() -> dict[str, float]:
+    """Return the value of ``run`` in the header of a step that begins now; times are in seconds since 1970."""
+    processes = process_count()
+    return {
+        "program_began": round(_BEGIN, 3),
+        "step_began": round(time.time(), 3),
+        **({"processes": processes} if processes else {}),
+    }
 
 
-def chosen_run(places: Sequence[Place], path: Path, run: str | None = None) -> list[Place]:
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """The dumps of one run.
+
+    Attributes:
+        places: where they are.
+        unread: a description of each other run in the folder, where nobody said which one to read.
+    """
+
+    places: list[Place]
+    unread: list[str] = field(default_factory=list)
+
+
+def chosen_run(places: Sequence[Place], path: Path, run: str | None = None) -> ChosenRun:
     """Return the places below ``path`` that belong to one run; where there are several, one line names them.
 
     Args:
@@ -44,16 +67,18 @@ def chosen_run(places: Sequence[Place], path: Path, run: str | None = None) -> l
     Raises:
         ReadError: ``run`` is no number of a run.
     """
-    runs = _runs(places) if len(places) > 1 else [list(places)]
+    runs = _runs(places, path) if len(places) > 1 else [list(places)]
     if len(runs) == 1 or run == ALL:
-        return list(places)
-    names = "; ".join(f"{number}: {_text(members)}" for number, members in enumerate(runs, 1))
+        return ChosenRun(list(places))
+    texts = [f"{number}: {_text(members)}" for number, members in enumerate(runs, 1)]
+    names = "; ".join(texts)
     if run is not None and (not run.isdecimal() or not 1 <= int(run) <= len(runs)):
         raise ReadError(
             f"{path}: there is no run {run!r}; it holds {len(runs)} runs ({names}); give 1 to {len(runs)}, or all"
         )
-    number = len(runs) if run is None else int(run)
-    if run is None and first_time(("runs", str(path))):
+    if run is not None:
+        return ChosenRun(runs[int(run) - 1])
+    if first_time(("runs", str(path))):
         logger.warning(
             "%s holds %d runs (%s): the newest is read; --run 1 to %d chooses another, --run all takes them together",
             path,
@@ -61,40 +86,96 @@ def chosen_run(places: Sequence[Place], path: Path, run: str | None = None) -> l
             names,
             len(runs),
         )
-    return runs[number - 1]
+    return ChosenRun(runs[-1], texts[:-1])
 
 
-def _runs(places: Sequence[Place]) -> list[list[Place]]:
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What the header of one dump says of its run: begin of the program, last step, number of processes (0: not said).
+
+    ``index`` is the number of its place.
+    """
+
+    begin: float
+    end: float
+    index: int
+    program: float
+    processes: int
+
+
+class _Run:
+    """The dumps of one run, collected in the order in which their programs began.
+
+    Attributes:
+        members: the numbers of their places.
+        apart: whether ranks are in it that did not exist at the same time as the others, by their clocks.
+    """
+
+    def __init__(self) -> None:
+        self.members: list[int] = []
+        self.apart = False
+        self._end = float("-inf")
+        self._programs: dict[int | None, set[float]] = {}
+        self._only_ranks = True
+        self._processes: set[int] = set()
+
+    def takes(self, place: Place, span: _Span) -> bool:
+        """Add the dump if it is of this run; return whether it is."""
+        overlaps = span.begin <= self._end
+        if self.members and not overlaps and not self._is_further_rank(place, span):
+            return False
+        self.apart = self.apart or bool(self.members and not overlaps)
+        self.members.append(span.index)
+        self._end = max(self._end, span.end)
+        self._programs.setdefault(place.number, set()).add(span.program)
+        self._only_ranks = self._only_ranks and _is_rank(place)
+        self._processes |= {span.processes} - {0}
+        return True
+
+    def _is_further_rank(self, place: Place, span: _Span) -> bool:
+        """Return whether the dump is of a rank that the run does not have yet, and of a job of the same size."""
+        if not self._only_ranks or not _is_rank(place):
+            return False
+        of_same_size = not span.processes or self._processes <= {span.processes}
+        return of_same_size and self._programs.get(place.number, {span.program}) == {span.program}
+
+
+def _is_rank(place: Place) -> bool:
+    return place.number is not None and place.kind.removeprefix(f"{place.mode}_") == "rank"
+
+
+def _runs(places: Sequence[Place], path: Path) -> list[list[Place]]:
     """Return the places of each run, the oldest run first."""
-    spans: list[tuple[float, float, int]] = []
-    runs: list[list[int]] = []
-    without: list[int] = []
-    for index, place in enumerate(places):
-        times = _times(place)
-        if times is None:
-            without.append(index)
-        else:
-            spans.append((min(times), max(times), index))
-    end = float("-inf")
-    for begin, last, index in sorted(spans):
-        if begin > end:
-            runs.append([])
-        runs[-1].append(index)
-        end = max(end, last)
-    if without:
-        runs.insert(0, without)
-    return [[places[index] for index in sorted(run)] for run in runs]
+    spans = [_span(place, index) for index, place in enumerate(places)]
+    runs: list[_Run] = []
+    for span in sorted(filter(None, spans), key=lambda span: (span.begin, span.end, span.index)):
+        if not (runs and runs[-1].takes(places[span.index], span)):
+            runs.append(_Run())
+            runs[-1].takes(places[span.index], span)
+    if any(run.apart for run in runs) and first_time(("clocks", str(path))):
+        logger.warning(
+            "%s: by their clocks, its ranks were not there at the same time; they are read as one run, because no rank "
+            "is there twice. Where an earlier run left some of them, choose with --rank, or record the run again into "
+            "an empty folder",
+            path,
+        )
+    without = [index for index, span in enumerate(spans) if span is None]
+    members: Iterable[list[int]] = [*([without] if without else []), *(run.members for run in runs)]
+    return [[places[index] for index in sorted(run)] for run in members]
 
 
-def _times(place: Place) -> tuple[float, float] | None:
-    """Return when the program of a dump and its step began; None when its header does not say so."""
+def _span(place: Place, index: int) -> _Span | None:
+    """Return what a dump says of its run; None when its header does not say when its program began."""
     for path in (place.document.with_name(JOURNAL), place.document):
         try:
             with path.open("rb") as file:
                 match = _TIMES.search(file.read(_HEAD_BYTES))
         except OSError:
             continue
-        return (float(match[1]), float(match[2])) if match else None
+        if match is None:
+            return None
+        program, step = float(match[1]), float(match[2])
+        return _Span(min(program, step), max(program, step), index, program, int(match[3] or 0))
     return None
 
 
@@ -107,7 +188,7 @@ def _text(places: Sequence[Place]) -> str:
         parts.append(f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}")
     if labels:
         parts.append(f"of {labels[0]}" if len(labels) == 1 else f"of {len(labels)} processes")
-    times = _times(places[0])
-    if times is not None:
-        parts.append(time.strftime("begun %Y-%m-%d %H:%M:%S", time.localtime(times[0])))
+    span = _span(places[0], 0)
+    if span is not None:
+        parts.append(time.strftime("begun %Y-%m-%d %H:%M:%S", time.localtime(span.begin)))
     return " ".join(parts) or "1 dump"

@@ -32,7 +32,7 @@ from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
 from msprobe.core.store.layout import DEBUG, DOCUMENTS, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
-from msprobe.core.store.runs import run_times
+from msprobe.core.store.runs import run_of_step
 from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
 
 BATCH = 64
@@ -121,7 +121,7 @@ class DirectorySink:
         self._adding = threading.Lock()  # held while records are encoded
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._journal = JournalWriter()
-        self._add({"v": VERSION, **header, "run": run_times()})
+        self._add({"v": VERSION, **header, "run": run_of_step()})
         self._begin()
         FLUSHER.add(self)
 

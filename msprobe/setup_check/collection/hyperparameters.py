@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.yaml_file import load_yaml
 from msprobe.setup_check.collection.environment import HIDDEN, is_secret, without_credentials
 from msprobe.setup_check.collection.shell_script import arguments_of, read_script
 
@@ -39,8 +38,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     if suffix not in {".yaml", ".yml", ".json"}:
         raise ReadError(f"{path}: no set-up file; give a shell script (.sh), a .yaml or a .json")
     try:
-        value = json.loads(text) if suffix == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        value = json.loads(text) if suffix == ".json" else load_yaml(text)
+    except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: not readable ({' '.join(error_text(error).split())})") from error
     if not isinstance(value, Mapping):
         raise ReadError(f"{path}: holds no table of names and values")

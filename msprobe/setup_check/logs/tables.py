@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.yaml_file import load_yaml
 from msprobe.report.csv_table import small_table
 from msprobe.setup_check.logs.settings import LogKind, flat_log, read_log
 
@@ -112,10 +111,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST:
             raise ReadError(f"{path}: larger than {_LARGEST >> 20} MB; no settings")
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        value = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ReadError(f"{path}: not readable YAML ({' '.join(error_text(error).split())})") from error
     if not isinstance(value, dict) or not value:
         raise ReadError(f"{path}: holds no table of settings")

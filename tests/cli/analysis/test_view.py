@@ -8,9 +8,12 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import click
 import pytest
 
+from msprobe.cli.analysis.view import open_page
 from msprobe.cli.main import run
 from tests.visualize.viewer.graphs import diverging
 
@@ -33,7 +36,7 @@ def test_a_server_answers_until_it_is_interrupted(tmp_path: Path) -> None:
         assert process.stdout.readline() == f"Graph: {path}\n"
         address = process.stdout.readline().split()[1]
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{address}api/index", timeout=10) as answer:
+        with urllib.request.urlopen(address.replace("?", "api/index?"), timeout=10) as answer:
             assert json.load(answer)[0]["name"] == "compare_1.vis.db"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
@@ -59,6 +62,21 @@ def test_bad_input_is_one_line(
     assert line.startswith("msprobe: error: ")
     assert says in line
     assert "graph_visualize" in line
+
+
+def test_the_browser_is_given_a_file_of_this_user_and_not_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words of a program are seen by every user of the machine."""
+    opened: list[str] = []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(click, "launch", opened.append)
+    open_page("http://127.0.0.1:1/?token=secret")
+    (address,) = opened
+    assert "secret" not in address
+    page = Path(urlsplit(address).path)
+    assert page.parent.stat().st_mode & 0o077 == 0
+    assert 'content="0;url=http://127.0.0.1:1/?token=secret"' in page.read_text()
 
 
 def test_a_port_in_use_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def test_anchors_repeat_a_part_without_growing(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     path.write_text("\n".join(lines))
-    with pytest.raises(ReadError, match="line 1: the cell for 'a0' is a name, not a list"):
+    with pytest.raises(ReadError, match=r"line \d: no valid YAML \(its aliases .* stand for more than 100000 values"):
         cell_mapping(path)
 
 

@@ -3,21 +3,31 @@
 import copy
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.analyze.noise_learning import learn
 from msprobe.cli.main import run as msprobe
 from msprobe.compare.alignment.check_mappings import read_mapping_options
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.store.reader import damage_named, find_dumps
+from msprobe.core.store.record_walk import first_damage
 from msprobe.jobs.compare import compare
+from msprobe.pytorch import PrecisionDebugger
+from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, gradient, module, number, tensor, write
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings, copy_of
 
 RELU = "Functional.relu.0.forward"
 LINEAR = "Module.fc.Linear.forward.0"
@@ -231,6 +241,89 @@ def test_odd_values_in_calls_of_one_side_are_borne(tmp_path: Path, key: str, val
         )
     assert compare(*sides).verdict != "same"
     assert compare(*sides[::-1]).verdict != "same"
+
+
+def train(folder: Path) -> None:
+    """Record a step of two ranks, with the operators of the optimizer."""
+    forget()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model(torch.ones(3, 4)).square().mean().backward()
+        optimizer.step()
+    forget()
+    (process,) = (folder / "step0").iterdir()
+    shutil.copytree(process, folder / "step0" / "rank1")
+    process.rename(folder / "step0" / "rank0")
+
+
+def read_by_all(bad: Path, good: Path, output: Path, way: str) -> None:
+    split = {"target_parallel": way, "golden_parallel": way} if way else {}
+    compare(bad, good, output=output, html=output / "r.html", **split)
+    compare(good, bad, policy="reference", **split)
+    diff_analyze(bad, good, output, mapping=read_mapping_options(split))
+    if not way:
+        learn([bad, good])
+        visualize(Request(bad, output, good))
+
+
+LARGE = int("9" * 400)
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "value", "way"),
+    [
+        ("Module.0.Linear.forward.0", ("parameters", "bias", "Norm"), LARGE, ""),
+        ("Functional.linear.0.forward", ("output", 0, "Projection"), -LARGE, ""),
+        ("Module.0.Linear.forward.0", ("parameters", "bias", "Max"), [[1]], ""),
+        ("Tensor.sqrt.0.forward", ("output", 0, "Min"), {"a": 1}, ""),
+        ("Module.0.Linear.forward.0", ("parameters", "weight", "Min"), [], "tp=2"),
+        ("Tensor.addcdiv_.0.forward", ("input_args", 0, "Max"), [1.0], "tp=2"),
+    ],
+)
+def test_a_statistic_that_is_no_number_is_named_where_it_cannot_be_borne(
+    recordings: Recordings, tmp_path: Path, entry: str, path: tuple[Any, ...], value: Any, way: str
+) -> None:
+    good = recordings(train)
+    bad = copy_of(good, tmp_path / "bad")
+
+    def change(content: dict[str, Any]) -> dict[str, Any]:
+        node = content["data"][entry]
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+        return content
+
+    damage(bad / "step0" / "rank0" / "dump.json", change)
+    try:
+        read_by_all(bad, good, tmp_path / "out", way)
+    except ReadError as error:
+        assert f"rank0/dump.json: damaged at data['{entry}']" in error.error_info
+        assert "\n" not in error.error_info and len(error.error_info) < 500
+
+
+def test_the_first_damage_of_a_document() -> None:
+    def said(value: dict[str, Any], **header: Any) -> str:
+        return first_damage({"task": "statistics", **header, "data": {RELU: call([value], [tensor()])}})
+
+    where = f"data['{RELU}']['input_args'][0]"
+    assert said(tensor()) == said(tensor(Max="nan", Mean=None, md5="0a")) == ""
+    assert said(tensor(Max=[1])) == f"{where}['Max']: a list and no number"
+    assert said(tensor(Norm=10**400)) == f"{where}['Norm']: an integer too large for a statistic"
+    assert said(tensor(md5={})) == f"{where}['md5']: no text"
+    assert said(tensor() | {"dtype": [5]}) == f"{where}['dtype']: no text"
+    assert said(tensor() | {"shape": [[4], 8]}) == f"{where}['shape']: no list of lengths"
+    parameter = {"name": "a", "value": tensor(Min={})}
+    assert said(tensor(), model_parameters=[parameter]) == "model_parameters[0]['value']['Min']: a table and no number"
+    assert first_damage({"task": "statistics", "data": {"loss.0.debug": 3, "other": []}}) == ""
+
+
+def test_an_error_over_a_whole_dump_is_no_damage(tmp_path: Path) -> None:
+    write(tmp_path / "rank0", DATA)
+    with pytest.raises(TypeError, match="of msprobe itself"), damage_named(*find_dumps(tmp_path)):
+        raise TypeError("of msprobe itself")
 
 
 PIECES = [

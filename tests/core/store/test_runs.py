@@ -13,7 +13,7 @@ import pytest
 from msprobe.core.errors import ReadError
 from msprobe.core.log import logger
 from msprobe.core.store import runs
-from msprobe.core.store.reader import Place, find_dumps, load_dump
+from msprobe.core.store.reader import Place, find_dumps, find_run, load_dump
 
 Recorded = Callable[..., Path]
 
@@ -25,11 +25,13 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def recorded(root: Path, place: str, *times: float, document: str = "dump.json") -> None:
+def recorded(root: Path, place: str, *times: float, document: str = "dump.json", processes: int = 0) -> None:
     """Write a dump of a program that began at the first time, and whose step began at the second."""
     header = {"task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None}
     if times:
-        header["run"] = dict(zip(("program_began", "step_began"), times, strict=True))
+        header["run"] = dict(zip(("program_began", "step_began"), times, strict=True)) | (
+            {"processes": processes} if processes else {}
+        )
     path = root / place / document
     path.parent.mkdir(parents=True)
     body = {"v": 1, **header} if document == "dump.journal" else {**header, "data": {}}
@@ -86,6 +88,42 @@ def test_a_clock_that_goes_back_makes_no_run_of_its_own(tmp_path: Path, said: li
     assert said == []
 
 
+@pytest.mark.parametrize("processes", [0, 2])
+def test_ranks_whose_clocks_differ_are_one_run(processes: int, tmp_path: Path, said: list[str]) -> None:
+    for step in range(3):
+        for rank, late in ((0, 0.0), (1, 120.0)):
+            times = 1000.0 + late, 1001.0 + late + step
+            recorded(tmp_path, f"step{step}/rank{rank}", *times, processes=processes)
+    assert len(find_dumps(tmp_path)) == 6
+    (line,) = said
+    assert "its ranks were not there at the same time; they are read as one run" in line
+
+
+def test_a_rank_that_is_there_twice_is_of_two_runs(tmp_path: Path, said: list[str]) -> None:
+    """The second run has replaced the first steps of the first one; the clock of rank 1 is two minutes ahead."""
+    for rank, late in ((0, 0.0), (1, 120.0)):
+        recorded(tmp_path, f"step0/rank{rank}", 5000.0 + late, 5001.0 + late)
+        recorded(tmp_path, f"step1/rank{rank}", 1000.0 + late, 1009.0 + late)
+    assert names(find_dumps(tmp_path)) == ["step0/rank0", "step0/rank1"]
+    assert names(find_dumps(tmp_path, "1")) == ["step1/rank0", "step1/rank1"]
+    run = find_run(tmp_path)
+    assert len(run.unread) == 1 and run.unread[0].startswith("1: step 1 of 2 processes begun")
+    assert find_run(tmp_path, "2").unread == find_run(tmp_path, "all").unread == []
+
+
+def test_jobs_of_other_sizes_are_two_runs(tmp_path: Path) -> None:
+    """The second run, of two ranks, has replaced those of the first one, which had four."""
+    for rank in range(4):
+        recorded(tmp_path, f"step0/rank{rank}", *((5000.0, 5001.0) if rank < 2 else (1000.0, 1001.0)), processes=0)
+    assert len(find_dumps(tmp_path)) == 4
+    for rank in range(4):
+        document = tmp_path / f"step0/rank{rank}/dump.json"
+        content = json.loads(document.read_text())
+        content["run"]["processes"] = 2 if rank < 2 else 4
+        document.write_text(json.dumps(content))
+    assert names(find_dumps(tmp_path)) == ["step0/rank0", "step0/rank1"]
+
+
 RECORDING = """
 import os, sys, time
 from pathlib import Path
@@ -111,6 +149,13 @@ def test_programs_that_record_one_after_the_other(tmp_path: Path, said: list[str
     assert len(said) == 1
 
 
-def test_the_times_of_this_process() -> None:
-    times = runs.run_times()
+def test_the_run_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "RANK_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    times = runs.run_of_step()
+    assert "processes" not in times
+    monkeypatch.setenv("RANK_SIZE", "8")
+    assert runs.run_of_step()["processes"] == 8
+    monkeypatch.setenv("RANK_SIZE", "9" * 5000)
+    assert "processes" not in runs.run_of_step()
     assert times["program_began"] < times["step_began"]

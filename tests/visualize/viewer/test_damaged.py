@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import sqlite3
@@ -111,6 +112,7 @@ def test_a_malformed_request_is_answered(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     address = served(diverging().write(tmp_path / "a.vis.db"))
+    request_line = request_line.replace("?", f"?{urlsplit(address).query}&", 1)
     answer = raw(address, f"{request_line}\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
     assert b" %d " % status in answer.splitlines()[0] or f"Error code: {status}".encode() in answer
     assert get(address, "/api/index")[0] == 200
@@ -118,11 +120,40 @@ def test_a_malformed_request_is_answered(
 
 
 def test_a_silent_connection_is_closed(served: Callable[..., str], tmp_path: Path) -> None:
-    address = urlsplit(served(diverging().write(tmp_path / "a.vis.db"), idle_seconds=0.2))
+    address = urlsplit(served(diverging().write(tmp_path / "a.vis.db"), request_seconds=0.2))
     with socket.create_connection((address.hostname or "", address.port or 0), timeout=10) as connection:
         begin = time.monotonic()
         assert connection.recv(100) == b""
         assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /app/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "next"])
+def test_a_request_that_comes_byte_by_byte_is_ended(served: Callable[..., str], tmp_path: Path, sent: bytes) -> None:
+    """Each byte comes long before a silent connection would be closed; the request as a whole takes too long."""
+    address = urlsplit(served(diverging().write(tmp_path / "a.vis.db"), request_seconds=0.3, idle_seconds=30))
+    begin = time.monotonic()
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=10) as connection:
+        connection.sendall(sent)
+        ended = False
+        for byte in iter(b"GET / HTTP/1.1\r\nX: " + bytes(1000)):
+            try:
+                connection.sendall(bytes([byte]))
+            except OSError:
+                ended = True
+                break
+            time.sleep(0.02)
+    assert ended and time.monotonic() - begin < 5
+
+
+def test_a_connection_may_wait_between_two_requests(served: Callable[..., str], tmp_path: Path) -> None:
+    address = served(diverging().write(tmp_path / "a.vis.db"), request_seconds=0.2, idle_seconds=10)
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
+    for _ in range(2):
+        connection.request("GET", "/app/main.js")
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.read()
+        time.sleep(0.4)
+    connection.close()
 
 
 def test_too_many_connections_are_refused_until_one_ends(served: Callable[..., str], tmp_path: Path) -> None:

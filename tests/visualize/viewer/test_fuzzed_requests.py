@@ -16,6 +16,7 @@ from tests.cli.hostile import damage
 from tests.visualize.viewer.graphs import diverging
 from tests.visualize.viewer.raw_requests import raw
 
+TOKEN = "token=known&"
 NUMBERS = ["0", "1", "-1", "99999999999999999999999999", "9" * 5000, "x", "", "0.5", "%00", "%ff", "१"]
 TEXTS = ["target", "golden", "DefaultModel", "%ff%00", "'--", "", "x" * 5000, "../../a"]
 HOSTS = [
@@ -38,9 +39,12 @@ QUERIES = st.lists(
     max_size=6,
 ).map("&".join)
 PATHS = st.one_of(
-    st.tuples(st.sampled_from([*_QUESTIONS, "nothing"]), QUERIES).map(lambda parts: f"/api/{parts[0]}?{parts[1]}"),
+    st.tuples(st.sampled_from([*_QUESTIONS, "nothing"]), QUERIES).map(
+        lambda parts: f"/api/{parts[0]}?{TOKEN}{parts[1]}"
+    ),
     st.sampled_from([
         "/",
+        f"/?{TOKEN}",
         "/index.html",
         "/app/main.js",
         "/../../etc/passwd",
@@ -65,6 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewServer]:
     folder = tmp_path_factory.mktemp("served")
     paths = [diverging().write(folder / f"{number}.vis.db") for number in range(2)]
     viewer = ViewServer(paths, idle_seconds=10)
+    viewer.token = "known"
     threading.Thread(target=viewer.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield viewer
     viewer.shutdown()
@@ -98,5 +103,5 @@ def test_a_damaged_database_is_answered(server: ViewServer, capfd: pytest.Captur
     damage(diverging().write(path), seed)
     step = random.Random(seed).choice(["0", "1"])
     for question in _QUESTIONS:
-        line = f"GET /api/{question}?db=0&step={step}&rank=0&side=target&name=DefaultModel HTTP/1.1"
+        line = f"GET /api/{question}?{TOKEN}db=0&step={step}&rank=0&side=target&name=DefaultModel HTTP/1.1"
         check(server, f"{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(), capfd)

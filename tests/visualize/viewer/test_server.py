@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
 from msprobe.visualize.viewer.server import _QUESTIONS, ViewServer, _whole_graph_answer
 from tests.visualize.viewer.graphs import diverging
+from tests.visualize.viewer.raw_requests import raw
 
 
 @pytest.fixture
@@ -20,9 +21,17 @@ def address(served: Callable[..., str], tmp_path: Path) -> str:
     return served(diverging().write(tmp_path / "a.vis.db"))
 
 
+def with_token(address: str, path: str) -> str:
+    """Return the path with the token of the server at an address."""
+    return f"{path}{'&' if '?' in path else '?'}{urlsplit(address).query}"
+
+
 def get(address: str, path: str, host: str | None = None) -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers and content of an answer; the path gets the token, unless it has one."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
-    connection.request("GET", path, headers={"Host": host} if host else {})
+    connection.request(
+        "GET", path if "token=" in path else with_token(address, path), headers={"Host": host} if host else {}
+    )
     answer = connection.getresponse()
     content = answer.read()
     connection.close()
@@ -65,12 +74,50 @@ def test_what_cannot_be_answered_is_said(address: str, path: str, status: int, s
     assert says in content.decode()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize("path", ["/", "/index.html", "/api/index", "/api/nothing"])
+@pytest.mark.parametrize("token", ["", "x", "%ff", "é"])
+def test_who_does_not_know_the_token_learns_nothing(address: str, path: str, token: str) -> None:
+    status, headers, content = get(address, f"{path}?token={quote(token, safe='%')}")
+    assert (status, json.loads(content)) == (
+        403,
+        {"error": "the address needs the token of this server: open the address that msprobe view has printed"},
+    )
+    assert urlsplit(address).query.removeprefix("token=") not in str(headers)
+    assert get(address, "/app/main.js?token=x")[0] == 200
+
+
+def test_each_server_has_a_token_of_its_own(served: Callable[..., str], tmp_path: Path) -> None:
+    path = diverging().write(tmp_path / "a.vis.db")
+    first, second = served(path), served(path)
+    assert urlsplit(first).query != urlsplit(second).query
+    assert get(first, f"/api/index?{urlsplit(second).query}")[0] == 403
+
+
+def test_the_token_is_not_logged(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", "msprobe"):
+        assert get(address, "/api/graph?db=x")[0] == 400
+    assert "/api/graph?db=x" in caplog.text
+    assert urlsplit(address).query.removeprefix("token=") not in caplog.text
+
+
+FOREIGN = (
+    "evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::1].evil", "[::1].evil:80", "[::1]evil", "::1",
+    "localhost@evil", "evil@localhost", "localhost#evil", "localhost/evil", "localhost:1:2", "localhost evil",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", FOREIGN)
 def test_other_names_are_refused(address: str, host: str) -> None:
     assert get(address, "/api/index", host)[0] == 403
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:1", "[::1]:1"])
+def test_a_second_host_name_is_refused(address: str) -> None:
+    line = with_token(address, "GET /api/index") + " HTTP/1.1"
+    request = f"{line}\r\nHost: localhost\r\nHost: evil\r\nConnection: close\r\n\r\n".encode()
+    assert b" 403 " in raw(address, request).splitlines()[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:1", "[::1]:1", "LocalHost"])
 def test_own_names_are_answered(address: str, host: str) -> None:
     assert get(address, "/api/index", host)[0] == 200
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, lost_arguments
@@ -88,4 +89,5 @@ def _close(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     left, right = one.get(NORM.name), other.get(NORM.name)
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         return one.get("md5") == other.get("md5")
+    left, right = as_float(left), as_float(right)
     return abs(left - right) <= _CLOSE * max(abs(left), abs(right))

@@ -6,15 +6,13 @@ configurations of a session. ``conclude`` makes one line of both, or none when t
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig, IntRanges
 from msprobe.core.dump.session.process_debugger import uncaught_error
+from msprobe.core.host import process_count
 from msprobe.core.log import logger
 
-_WORLD_SIZES = ("WORLD_SIZE", "RANK_SIZE")
-"""The variables in which launchers of PyTorch and of MindSpore say how many processes a job has."""
 _LISTED = 8
 
 
@@ -130,10 +128,10 @@ class StepRankFilter:
                 f"{asked} without a rank; initialize the process group before start(), pass start(rank_id=...), or "
                 "leave rank empty"
             )
-        size = next((os.environ[name] for name in _WORLD_SIZES if os.environ.get(name, "").isdecimal()), None)
+        size = process_count()
         if size is None:
             return f"{asked} rank {rank}"
-        if any(number < int(size) for number in (low for low, _ in self._ranks.bounds)):
+        if any(number < size for number in (low for low, _ in self._ranks.bounds)):
             return ""
         return f"{asked} rank {rank} of {size}, from 0"
 

@@ -2,9 +2,11 @@
 
 const PART = 200; // nodes in a part of the page; the writer cuts them so
 
+const token = new URLSearchParams(location.search).get("token") ?? ""; // of the server; an offline page has none
+
 class Served {
   async #ask(question, values = {}) {
-    const answer = await fetch(`api/${question}?${new URLSearchParams(values)}`);
+    const answer = await fetch(`api/${question}?${new URLSearchParams({ ...values, token })}`);
     const content = await answer.json();
     if (!answer.ok) throw new Error(content.error ?? `the server answered ${answer.status}`);
     return content;

@@ -5,10 +5,12 @@ import { bitsOf, reduced, transposed } from "msprobe/trend/cells.js";
 export const AXES = { "step-layer": ["step", "layer", "rank"], "step-rank": ["step", "rank", "layer"], "rank-layer": ["rank", "layer", "step"] };
 export const fits = (name, query) => query.toLowerCase().split(/\s+/).every((word) => name.toLowerCase().includes(word));
 
+const token = new URLSearchParams(location.search).get("token") ?? ""; // of the server; an offline page has none
+
 class Served {
   live = true;
   async #ask(question, values = {}) {
-    const answer = await fetch(`api/${question}?${new URLSearchParams(values)}`);
+    const answer = await fetch(`api/${question}?${new URLSearchParams({ ...values, token })}`);
     if (!answer.ok) throw new Error((await answer.json()).error ?? `the server answered ${answer.status}`);
     return answer;
   }
