@@ -1,7 +1,7 @@
 """Wrap a function so that the begin and the end of its calls are reported; the call itself does not change.
 
 Only the outermost observed call of a thread is reported, because the calls that an API makes internally are part of it.
-``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules. ``observe_with_output`` reports a
+``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method behind it. ``observe_with_output`` reports a
 single call whose record shows something other than its result, such as its arguments afterwards. ``mark_calling`` marks
 the time in which an observed function itself runs, where the operators it calls are recorded too.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
@@ -119,25 +120,58 @@ def wrap_module_call(
         site = None if observer is None else find_site(module)
         if observer is None or site is None:
             return original(module, *args, **kwargs)
-        with Quiet(thread):
-            if around_begin is None:
-                record = observer.module_begin(site, args, kwargs)
-            else:
-                with around_begin(module):
-                    record = observer.module_begin(site, args, kwargs)
-        if record is None:
-            return original(module, *args, **kwargs)
+        outer, thread.module = thread.module, module
         try:
-            result = original(module, *args, **kwargs)
-        except BaseException as error:
             with Quiet(thread):
-                observer.module_fail(record, error)
-            raise
-        with Quiet(thread):
-            observer.module_end(record, result)
-        return result
+                if around_begin is None:
+                    record = observer.module_begin(site, args, kwargs)
+                else:
+                    with around_begin(module):
+                        record = observer.module_begin(site, args, kwargs)
+            if record is None:
+                return original(module, *args, **kwargs)
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException as error:
+                with Quiet(thread):
+                    observer.module_fail(record, error)
+                raise
+            with Quiet(thread):
+                observer.module_end(record, result)
+            return result
+        finally:
+            thread.module = outer
 
     return call
+
+
+def wrap_direct_call(
+    original: Callable[..., Any],
+    find_site: Callable[[Any], Any],
+    current: CurrentObserver,
+    thread: ThreadState,
+    traced: Callable[[], bool] = never,
+) -> Callable[..., Any]:
+    """Return a function to stand for ``original``, the method that ``__call__`` of a module runs.
+
+    A call that does not come from the observed ``__call__`` of the module is reported like one that does. A method that
+    calls itself, or that of its base class, is part of the call that runs.
+
+    Args:
+        original, find_site, current, thread: as for ``wrap_module_call``.
+        traced: returns whether a compiler reads the code; it then reads the original only.
+    """
+    observed = wrap_module_call(original, find_site, current, thread)
+
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if traced() or thread.module is self or current.observer is None:
+            return original(self, *args, **kwargs)
+        return observed(self, *args, **kwargs)
+
+    # a compiler of scripts reads the lines of the original, and looks its names up in the globals of the replacement
+    globals_of_original = getattr(original, "__globals__", globals())
+    placed = FunctionType(method.__code__, globals_of_original, closure=method.__closure__)
+    return functools.wraps(original)(placed)
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]

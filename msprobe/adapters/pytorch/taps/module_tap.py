@@ -1,7 +1,8 @@
 """Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
 
 One patch takes the place of hooks on every module: it sees keyword arguments and exceptions, module objects are not
-changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual.
+changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual. Calls
+of ``forward`` that go round it are seen by the methods of the classes (``direct_calls``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from msprobe.adapters.pytorch.compile.compiled_models import (
 )
 from msprobe.adapters.pytorch.compile.compiled_probes import observe
 from msprobe.adapters.pytorch.compile.exported_models import ExportedModels, ObserveFunction, exported_class
-from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
+from msprobe.adapters.pytorch.compile.recompilation import (
+    RECOMPILE_GUARD,
+    is_traced,
+    reported,
+    reporting_versions,
+    skip_in_dynamo,
+)
+from msprobe.adapters.pytorch.taps.direct_calls import ForwardMethods
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
@@ -32,7 +40,7 @@ from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.wrap import Tracing, wrap_module_call
+from msprobe.core.capture.wrap import Tracing, wrap_direct_call, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
@@ -67,6 +75,7 @@ class TorchModuleTap:
         self._compiled = CompiledModels()
         self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
+        self._direct = ForwardMethods(self._direct_call)
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.parameter_names = ParameterNames()
         self._focused: dict[str, NamedModule] = {}
@@ -136,6 +145,8 @@ class TorchModuleTap:
                 site = self._sites.register(stem, module, _own_parameters)
                 if exported is not None:
                     site.training = _mode_of_export
+                else:
+                    self._direct.cover(module)
                 CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
@@ -166,7 +177,8 @@ class TorchModuleTap:
         CALLS.target = self._target
         try:
             with patches.in_force(), self._exported.attach(), reporting_versions(self._thread):
-                yield
+                with RECOMPILE_GUARD.in_force(self._direct):
+                    yield
         finally:
             CALLS.target = None
             self._compiled.warn_if_unseen(self._sites.get)
@@ -220,7 +232,12 @@ class TorchModuleTap:
         find_site = self._site_lookup()
         call = wrap_module_call(original, find_site, self._current, self._thread, Tracing(is_traced, _traced_call))
         skip_in_dynamo(call)
-        skip_in_dynamo(find_site, inside=True)
+        return call
+
+    def _direct_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that stands for ``forward`` of a class of modules; Dynamo skips its frame."""
+        call = wrap_direct_call(original, self._site_lookup(), self._current, self._thread, is_traced)
+        skip_in_dynamo(call)
         return call
 
     def _site_lookup(self) -> Callable[[nn.Module], NamedModule | None]:
@@ -235,6 +252,7 @@ class TorchModuleTap:
                 return None
             return entry[1]
 
+        skip_in_dynamo(find_site, inside=True)
         return find_site
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
