@@ -1,9 +1,10 @@
 """Wrap a function so that the begin and the end of its calls are reported; the call itself does not change.
 
 Only the outermost observed call of a thread is reported, because the calls that an API makes internally are part of it.
-``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method behind it. ``observe_with_output`` reports a
-single call whose record shows something other than its result, such as its arguments afterwards. ``mark_calling`` marks
-the time in which an observed function itself runs, where the operators it calls are recorded too.
+``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method behind
+it. ``observe_with_output`` reports a single call whose record shows something other than its result, such as its
+arguments afterwards. ``mark_calling`` marks the time in which an observed function itself runs, where the operators it
+calls are recorded too.
 
 A wrapper has the name and the signature of its original. In a class it must also be bound as the original was, to the
 instance (functions), to the class (class methods) or to nothing (static methods, and callables that are not
@@ -122,12 +123,12 @@ def wrap_module_call(
             return original(module, *args, **kwargs)
         outer, thread.module = thread.module, module
         try:
-            with Quiet(thread):
-                if around_begin is None:
+            if around_begin is None:
+                with Quiet(thread):
                     record = observer.module_begin(site, args, kwargs)
-                else:
-                    with around_begin(module):
-                        record = observer.module_begin(site, args, kwargs)
+            else:
+                with Quiet(thread), around_begin(module):
+                    record = observer.module_begin(site, args, kwargs)
             if record is None:
                 return original(module, *args, **kwargs)
             try:
@@ -163,15 +164,21 @@ def wrap_direct_call(
     """
     observed = wrap_module_call(original, find_site, current, thread)
 
-    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # without global names
         if traced() or thread.module is self or current.observer is None:
             return original(self, *args, **kwargs)
         return observed(self, *args, **kwargs)
 
-    # a compiler of scripts reads the lines of the original, and looks its names up in the globals of the replacement
-    globals_of_original = getattr(original, "__globals__", globals())
-    placed = FunctionType(method.__code__, globals_of_original, closure=method.__closure__)
-    return functools.wraps(original)(placed)
+    return with_globals_of(original, method)
+
+
+def with_globals_of(original: Callable[..., Any], wrapper: Any) -> Callable[..., Any]:
+    """Return ``wrapper``, which uses no global name, with the globals, the name and the signature of ``original``.
+
+    A compiler of scripts reads the lines of the original, and looks the names in them up in what stands for it.
+    """
+    names = getattr(original, "__globals__", globals())
+    return functools.wraps(original)(FunctionType(wrapper.__code__, names, closure=wrapper.__closure__))
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]

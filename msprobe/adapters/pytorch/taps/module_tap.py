@@ -176,9 +176,13 @@ class TorchModuleTap:
         patches.plan(nn.Module, "__call__", self._observed[original])
         CALLS.target = self._target
         try:
-            with patches.in_force(), self._exported.attach(), reporting_versions(self._thread):
-                with RECOMPILE_GUARD.in_force(self._direct):
-                    yield
+            with (
+                patches.in_force(),
+                self._exported.attach(),
+                reporting_versions(self._thread),
+                RECOMPILE_GUARD.in_force(self._direct),
+            ):
+                yield
         finally:
             CALLS.target = None
             self._compiled.warn_if_unseen(self._sites.get)

@@ -374,8 +374,8 @@ def _index(name: str, value: Any) -> int:
 def models_with_prefixes(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
     """Return each model with the prefix of its children's names.
 
-    It is ``prefix`` for one model, ``prefix.position`` in a list, ``prefix.name`` in a mapping of names to models, where
-    an empty name stands for ``prefix`` alone. An empty mapping says that the models follow in later starts.
+    It is ``prefix`` for one model, ``prefix.position`` in a list, ``prefix.name`` in a mapping of names to models,
+    where an empty name stands for ``prefix`` alone. An empty mapping says that the models follow in later starts.
 
     Args:
         kind: the class of models.
