@@ -1,8 +1,8 @@
 """Wrap a function so that the begin and the end of its calls are reported; the call itself does not change.
 
 Only the outermost observed call of a thread is reported, because the calls that an API makes internally are part of it.
-``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method behind
-it. ``observe_with_output`` reports a single call whose record shows something other than its result, such as its
+``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method
+behind it. ``observe_with_output`` reports a single call whose record shows something other than its result, such as its
 arguments afterwards. ``mark_calling`` marks the time in which an observed function itself runs, where the operators it
 calls are recorded too.
 

@@ -92,6 +92,7 @@ class Attachment:
         self._optimizers = Optimizers(self)
         self._models = Models(model, self._optimizers.held)
         self._iterations = Iterations()
+        self._patches = Patches()
         self._direct = ForwardMethods(self._observed_forward)
         self._open = False  # an iteration has begun
         self._running = False  # and is recorded: there is no evaluation inside it
@@ -107,10 +108,10 @@ class Attachment:
         self._at_exit = False
 
     def install(self) -> None:
-        """Replace the calls of modules, optimizers and data loaders, until the process ends."""
+        """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process."""
         call = self._observed_call(nn.Module.__call__)
         skip_in_dynamo(call)
-        patches = Patches()
+        patches = self._patches
         patches.plan(nn.Module, "__call__", functools.wraps(nn.Module.__call__)(call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
         patches.plan(torch.autograd, "backward", self._observed_backward(torch.autograd.backward))
@@ -119,7 +120,16 @@ class Attachment:
         self._optimizers.plan(patches)
         self._direct.apply()
         patches.apply()
-        atexit.register(self._conclude)
+        atexit.register(self.conclude)
+
+    def remove(self) -> None:
+        """Put back what was replaced; nothing more is recorded."""
+        self._disabled = True
+        self._direct.undo()
+        self._patches.undo()
+        self._optimizers.release()
+        atexit.unregister(self.conclude)
+        atexit.unregister(self.finish)
 
     # ---------------------------------------------------------------- what stands for functions of torch
 
@@ -290,9 +300,9 @@ class Attachment:
     def _record(self, model: Model, module: nn.Module, site: Site) -> None:
         """Begin or continue the iteration that a call belongs to."""
         if not self._running:
-            self._start()
+            self._start(model)
         elif id(module) not in self._started:
-            self._start_collection({model.name: module})
+            self._start_collection([model])
         self._empty = False
         self._iterations.call(module, site)
         if model.trains:
@@ -338,31 +348,35 @@ class Attachment:
 
     # ---------------------------------------------------------------- iterations
 
-    def _start(self) -> None:
-        """Begin an iteration, or go on with one that was paused."""
+    def _start(self, *called: Model) -> None:
+        """Begin an iteration with the models that earlier ones had, or go on with one that was paused."""
         if not self._open:
             self._iterations.begin()
             self._tentative, self._empty = None, False
         self._started.clear()
-        self._start_collection(self._models.living())
+        self._start_collection([model for model in self._models if model.recorded or model in called])
 
-    def _start_collection(self, models: dict[str, nn.Module]) -> None:
+    def _start_collection(self, models: Iterable[Model]) -> None:
+        named = {model.name: module for model in models if (module := model.module) is not None}
         try:
-            self._collection.start(models)
+            self._collection.start(named)
         except (MsprobeException, OSError) as error:
             self._disabled = True
             logger.error("msprobe run: nothing is collected: %s", error)
             return
-        self._started.update(map(id, models.values()))
+        self._started.update(map(id, named.values()))
         self._open = self._running = True
         if not self._at_exit:
             self._at_exit = True
-            atexit.register(self._finish)  # registered later than the end of the session, it runs before that
+            atexit.register(self.finish)  # registered later than the end of the session, it runs before that
 
     def _end(self) -> None:
         self._open = self._running = False
         self._collection.end()
         self._ended += 1
+        called = self._iterations.called()
+        for model in self._models:
+            model.recorded = model.recorded or id(model.module) in called
         if self._ended == 1:
             self._introduce()
 
@@ -378,10 +392,11 @@ class Attachment:
 
     def _introduce(self) -> None:
         """Log what is recorded, what is not, and where steps end."""
-        recorded = [model for model in self._models if id(model.module) in self._started]
+        called = self._iterations.called()
+        recorded = [model for model in self._models if id(model.module) in called]
         models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
-        left_out += [str(model) for model in self._models if id(model.module) not in self._started]
+        left_out += [str(model) for model in self._models if model not in recorded]
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
         logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
@@ -389,7 +404,7 @@ class Attachment:
     # ---------------------------------------------------------------- the end of the program
 
     @_guarded
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """End the iteration that is open, or forget it if it is no part of a training."""
         if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
             return
@@ -405,7 +420,8 @@ class Attachment:
         """Return whether the calls of this iteration follow a training of which no call was seen."""
         return self._unseen > 0 and not self._ended and not self._iterations.went_backward
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
+        """Say why nothing was recorded, if so."""
         if os.getpid() != self._process or self._disabled:
             return
         self._collection.conclude()

@@ -83,8 +83,8 @@ class Iterations:
             return True
         if call in self._since and self._parameters.happened():
             self.ended_by = (
-                f"before {type(model).__name__} is called again after parameters were changed, or gradients cleared, "
-                "without an optimizer of torch.optim"
+                f"before {type(model).__name__} is called from the same place again after the program itself has "
+                "changed parameters or cleared gradients"
             )
             return True
         return False

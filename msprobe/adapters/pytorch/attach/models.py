@@ -29,6 +29,7 @@ class Model:
         kind: its class.
         trains: whether it is trained.
         calls: which of its calls belong to a training.
+        recorded: whether it was called in an iteration.
     """
 
     def __init__(self, name: str, module: nn.Module, trains: bool, calls: TrainingCalls) -> None:
@@ -36,6 +37,7 @@ class Model:
         self.kind = class_name(module)
         self.trains = trains
         self.calls = calls
+        self.recorded = False
         self._module = weakref.ref(module)
 
     @property

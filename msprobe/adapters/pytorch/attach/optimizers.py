@@ -63,6 +63,7 @@ class Optimizers:
         self._reports = reports
         self._alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._updates = _Updates()
+        self._steps: dict[Any, Callable[..., Any]] = {}  # what stands for the step of a class, and the step
 
     def plan(self, patches: Patches) -> None:
         """Add what sees the optimizers to ``patches``; those that were made before are looked for."""
@@ -72,11 +73,18 @@ class Optimizers:
         patches.plan(scaler, "step", self._observed_scaler(scaler.step))
         hooked = [kind for kind in _subclasses(Optimizer) if getattr(vars(kind).get("step"), "hooked", False)]
         for kind in hooked:
-            patches.plan(kind, "step", self._observed_step(vars(kind)["step"]))
+            kind.step = self._replaced_step(vars(kind)["step"])
         objects: list[Any] = gc.get_objects() if hooked else []
         for one in objects:
             if issubclass(type(one), Optimizer):
                 self._add(one)
+
+    def release(self) -> None:
+        """Give the classes of optimizers their steps back."""
+        for kind in _subclasses(Optimizer):
+            original = self._steps.get(vars(kind).get("step"))
+            if original is not None:
+                kind.step = original
 
     @property
     def updating(self) -> bool:
@@ -110,9 +118,14 @@ class Optimizers:
     def _observed_hook(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def profile_hook_step(step: Callable[..., Any]) -> Callable[..., Any]:
-            return self._observed_step(original(step))
+            return self._replaced_step(original(step))
 
         return profile_hook_step
+
+    def _replaced_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        step = self._observed_step(original)
+        self._steps[step] = original
+        return step
 
     def _observed_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
