@@ -180,7 +180,7 @@ class Attachment:
         def backward(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if not is_traced() and self._open:
-                self._iterations.backward()
+                self._went_backward()
             return result
 
         return backward
@@ -271,9 +271,7 @@ class Attachment:
         if self._running and self._tentative is None and (use is Use.TRAINING or module.training):
             self._record(model, module, site)
         elif model.calls.admit(use):
-            if self._tentative is not None:
-                self._for_training.add(self._tentative)
-                self._tentative = None
+            self._confirm()
             self._record(model, module, site)
         elif self._tentative is not None:
             self._forget_evaluation(self._tentative)
@@ -282,6 +280,17 @@ class Attachment:
             self._collection.pause()
         elif first_time("run: evaluation"):
             logger.info("msprobe run: evaluation between the steps of the training is left out")
+
+    def _confirm(self) -> None:
+        """Take note that the iteration belongs to a training, whatever model has begun it."""
+        if self._tentative is not None:
+            self._for_training.add(self._tentative)
+            self._tentative = None
+
+    @_guarded
+    def _went_backward(self) -> None:
+        self._iterations.backward()
+        self._confirm()
 
     def _is_evaluation_of(self, module: nn.Module) -> bool:
         """Return whether the iteration so far is evaluation, as a call of its only model shows."""
@@ -315,7 +324,7 @@ class Attachment:
         """Look at the models that a new optimizer trains: a call of their ``forward`` alone is a call of them."""
         self._models.expect_training()
         if self._optimizers.made <= _MOST_SEARCHES and not self._disabled:
-            for module in self._models.trained_from_outside():
+            for module in self._models.with_trained_parts():
                 self._direct.cover(module)
 
     @_guarded
@@ -371,6 +380,7 @@ class Attachment:
             atexit.register(self.finish)  # registered later than the end of the session, it runs before that
 
     def _end(self) -> None:
+        self._confirm()
         self._open = self._running = False
         self._collection.end()
         self._ended += 1

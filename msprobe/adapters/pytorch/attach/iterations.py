@@ -107,7 +107,7 @@ class Iterations:
         self._parameters.settle()
         if not self._updated.issuperset(training):
             return False
-        names = " and ".join(dict.fromkeys(training.values())) or "the optimizer"
+        names = " and ".join(sorted(set(training.values()))) or "the optimizer"
         each = f"each of {len(training)} optimizers ({names})" if len(training) > 1 else names
         self.ended_by = f"when {each} has made a step"
         return True
@@ -144,8 +144,8 @@ class ChangesByHand:
 
     def happened(self) -> bool:
         """Return whether parameters were changed or gradients cleared since the beginning, or since ``settle``."""
-        if any(one is not None and one._version != version for one, version in self._states()):
-            return True
+        if any(one is None or one._version != version for one, version in self._states()):
+            return True  # None: another parameter has taken its place
         return self._had_gradients and not any(_has_value(one.grad) for one in self._present())
 
     def _states(self) -> list[tuple[nn.Parameter | None, int]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from torch import nn
 
 from msprobe.adapters.pytorch.attach.call_modes import TrainingCalls
-from msprobe.adapters.pytorch.attach.module_tree import ModuleTree, parameters_of, wrapped_modules
+from msprobe.adapters.pytorch.attach.module_tree import ModuleTree, modules_in, parameters_of, wrapped_modules
 from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_compiled
 
 MAIN = ""
@@ -91,11 +91,10 @@ class Models:
             if held and module is not None:
                 model.trains = not parameters_of(module).isdisjoint(held)
 
-    def trained_from_outside(self) -> Iterator[nn.Module]:
-        """Yield the modules, not called yet, whose call would be one of a model that an optimizer trains."""
-        tree = ModuleTree(self._held())
-        for top, held in tree.models():
-            yield from tree.insides(top, held)
+    def with_trained_parts(self) -> Iterator[nn.Module]:
+        """Yield all modules inside of the outermost ones that optimizers train something of, called or not."""
+        for top, _ in ModuleTree(self._held()).models():
+            yield from modules_in(top)
 
     def known(self, module: nn.Module) -> Model | None:
         """Return the model that calls of ``module`` are calls of; None where none was found yet."""

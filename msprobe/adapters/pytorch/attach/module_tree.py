@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator
 
 from torch import nn
 
@@ -64,13 +64,6 @@ class ModuleTree:
             whole |= parameters_of(top) & self.trained
         return next((one for one in self._around(called) if parameters_of(one) >= whole), called)
 
-    def insides(self, top: nn.Module, held: Set[int]) -> Iterator[nn.Module]:
-        """Yield the modules from ``top`` inwards that hold all these parameters."""
-        inside: nn.Module | None = top
-        while inside is not None:
-            yield inside
-            inside = next((child for child in _children(inside) if parameters_of(child) >= held), None)
-
     def _around(self, module: nn.Module) -> Iterator[nn.Module]:
         """Yield a module and those around it, from the inside to the outside."""
         waiting, seen = deque([module]), {id(module)}
@@ -89,16 +82,19 @@ class ModuleTree:
 
 def parameters_of(module: nn.Module) -> set[int]:
     """Return the ids of the parameters of a module and of the modules inside it."""
-    found: set[int] = set()
+    return {id(parameter) for one in modules_in(module) for parameter in _own_parameters(one)}
+
+
+def modules_in(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a module and those inside it, without running code of the program."""
     waiting, seen = [module], {id(module)}
     while waiting:
         one = waiting.pop()
-        found.update(id(parameter) for parameter in _own_parameters(one))
+        yield one
         for child in _children(one):
             if id(child) not in seen:
                 seen.add(id(child))
                 waiting.append(child)
-    return found
 
 
 def _children(module: nn.Module) -> list[nn.Module]:
