@@ -26,7 +26,6 @@ OWN = {
         "attach/module_tree.py": "msprobe run attaches to PyTorch programs only",
         "attach/optimizers.py": "msprobe run attaches to PyTorch programs only",
         "attach/record_watch.py": "msprobe run attaches to PyTorch programs only",
-        "taps/direct_calls.py": "methods of classes are looked up by torch at each call",
         "monitor/auto_monitor.py": "msprobe run attaches to PyTorch programs only",
         "monitor/feature_watch.py": "l2_targets are computed for PyTorch only",
         "monitor/own_hook.py": "hooks of torch are saved and copied with a module",

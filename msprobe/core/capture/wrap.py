@@ -1,10 +1,9 @@
 """Wrap a function so that the begin and the end of its calls are reported; the call itself does not change.
 
 Only the outermost observed call of a thread is reported, because the calls that an API makes internally are part of it.
-``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules, ``wrap_direct_call`` the method
-behind it. ``observe_with_output`` reports a single call whose record shows something other than its result, such as its
-arguments afterwards. ``mark_calling`` marks the time in which an observed function itself runs, where the operators it
-calls are recorded too.
+``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules. ``observe_with_output`` reports a
+single call whose record shows something other than its result, such as its arguments afterwards. ``mark_calling`` marks
+the time in which an observed function itself runs, where the operators it calls are recorded too.
 
 A wrapper has the name and the signature of its original. In a class it must also be bound as the original was, to the
 instance (functions), to the class (class methods) or to nothing (static methods, and callables that are not
@@ -17,7 +16,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
@@ -144,41 +142,6 @@ def wrap_module_call(
             thread.module = outer
 
     return call
-
-
-def wrap_direct_call(
-    original: Callable[..., Any],
-    find_site: Callable[[Any], Any],
-    current: CurrentObserver,
-    thread: ThreadState,
-    traced: Callable[[], bool] = never,
-) -> Callable[..., Any]:
-    """Return a function to stand for ``original``, the method that ``__call__`` of a module runs.
-
-    A call that does not come from the observed ``__call__`` of the module is reported like one that does. A method that
-    calls itself, or that of its base class, is part of the call that runs.
-
-    Args:
-        original, find_site, current, thread: as for ``wrap_module_call``.
-        traced: returns whether a compiler reads the code; it then reads the original only.
-    """
-    observed = wrap_module_call(original, find_site, current, thread)
-
-    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # without global names
-        if traced() or thread.module is self or current.observer is None:
-            return original(self, *args, **kwargs)
-        return observed(self, *args, **kwargs)
-
-    return with_globals_of(original, method)
-
-
-def with_globals_of(original: Callable[..., Any], wrapper: Any) -> Callable[..., Any]:
-    """Return ``wrapper``, which uses no global name, with the globals, the name and the signature of ``original``.
-
-    A compiler of scripts reads the lines of the original, and looks the names in them up in what stands for it.
-    """
-    names = getattr(original, "__globals__", globals())
-    return functools.wraps(original)(FunctionType(wrapper.__code__, names, closure=wrapper.__closure__))
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]

@@ -32,9 +32,8 @@ from msprobe.adapters.pytorch.attach.record_watch import RecordWatch
 from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
-from msprobe.adapters.pytorch.taps.direct_calls import ForwardMethods
+from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
-from msprobe.core.capture.wrap import with_globals_of
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.log import first_time, logger
@@ -93,7 +92,7 @@ class Attachment:
         self._models = Models(model, self._optimizers.held)
         self._iterations = Iterations()
         self._patches = Patches()
-        self._direct = ForwardMethods(self._observed_forward)
+        self._direct = ReplacedMethods(nn.Module, "forward", self._observed_forward)
         self._open = False  # an iteration has begun
         self._running = False  # and is recorded: there is no evaluation inside it
         self._started: set[int] = set()  # the ids of the models that are recorded in it

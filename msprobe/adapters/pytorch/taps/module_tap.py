@@ -32,15 +32,15 @@ from msprobe.adapters.pytorch.compile.recompilation import (
     reporting_versions,
     skip_in_dynamo,
 )
-from msprobe.adapters.pytorch.taps.direct_calls import ForwardMethods
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
+from msprobe.core.capture.direct_calls import ReplacedMethods, wrap_direct_call
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.wrap import Tracing, wrap_direct_call, wrap_module_call
+from msprobe.core.capture.wrap import Tracing, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
 from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
@@ -75,7 +75,7 @@ class TorchModuleTap:
         self._compiled = CompiledModels()
         self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
-        self._direct = ForwardMethods(self._direct_call)
+        self._direct = ReplacedMethods(nn.Module, "forward", self._direct_call)
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.parameter_names = ParameterNames()
         self._focused: dict[str, NamedModule] = {}
