@@ -11,9 +11,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.capture.wrap import never, wrap_module_call
+from msprobe.core.capture.wrap import never
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -25,6 +24,10 @@ class ReplacedMethods:
         base: the class of all modules, whose own method stays.
         name: the name of the method.
         wrap: returns the function that stands for a method; it is asked once for each.
+
+    Attributes:
+        applied: whether the functions are in place. One that the program has wrapped meanwhile stays where it is, and
+            does nothing while this is False.
     """
 
     def __init__(self, base: type, name: str, wrap: Wrap) -> None:
@@ -34,25 +37,25 @@ class ReplacedMethods:
         self._wrappers: dict[Callable[..., Any], Callable[..., Any]] = {}  # code may be compiled for one of them
         self._owners: dict[type, None] = {}
         self._replaced: dict[type, Callable[..., Any]] = {}
-        self._applied = False
+        self.applied = False
 
     def cover(self, module: Any) -> None:
         """Stand for the method of a module too. One that is no function of Python stays as it is."""
         owner = next((kind for kind in type(module).__mro__ if self._name in vars(kind)), self._base)
         if owner is not self._base and owner not in self._owners:
             self._owners[owner] = None
-            if self._applied:
+            if self.applied:
                 self._replace(owner)
 
     def apply(self) -> None:
         """Put the functions in place."""
-        self._applied = True
+        self.applied = True
         for owner in self._owners:
             self._replace(owner)
 
     def undo(self) -> None:
         """Take the functions away, where they still are."""
-        self._applied = False
+        self.applied = False
         while self._replaced:
             owner, original = self._replaced.popitem()
             if vars(owner).get(self._name) is self._wrappers[original]:
@@ -70,8 +73,8 @@ class ReplacedMethods:
 
 def wrap_direct_call(
     original: Callable[..., Any],
-    find_site: Callable[[Any], Any],
-    current: CurrentObserver,
+    observed: Callable[..., Any],
+    methods: ReplacedMethods,
     thread: ThreadState,
     traced: Callable[[], bool] = never,
 ) -> Callable[..., Any]:
@@ -81,13 +84,15 @@ def wrap_direct_call(
     calls itself, or that of its base class, is part of the call that runs.
 
     Args:
-        original, find_site, current, thread: as for ``wrap_module_call``.
+        original: the method.
+        observed: the method with its calls reported, as ``wrap_module_call`` returns it.
+        methods: those in whose place the function stands.
+        thread: says which module runs.
         traced: returns whether a compiler reads the code; it then reads the original only.
     """
-    observed = wrap_module_call(original, find_site, current, thread)
 
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # without global names
-        if traced() or thread.module is self or current.observer is None:
+        if traced() or not methods.applied or thread.module is self:
             return original(self, *args, **kwargs)
         return observed(self, *args, **kwargs)
 

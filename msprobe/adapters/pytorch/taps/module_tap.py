@@ -240,7 +240,8 @@ class TorchModuleTap:
 
     def _direct_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``forward`` of a class of modules; Dynamo skips its frame."""
-        call = wrap_direct_call(original, self._site_lookup(), self._current, self._thread, is_traced)
+        observed = wrap_module_call(original, self._site_lookup(), self._current, self._thread)
+        call = wrap_direct_call(original, observed, self._direct, self._thread, is_traced)
         skip_in_dynamo(call)
         return call
 
