@@ -11,6 +11,7 @@ What a data loader calls is data: nothing of it is recorded, neither in this pro
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import sys
@@ -473,6 +474,10 @@ class Attachment:
         """Record nothing more, after an error of the tool."""
         self._disabled = True
         logger.error("msprobe run: nothing more is recorded: %s", error_text(error))
+        if self._running:
+            self._running = False
+            with contextlib.suppress(Exception):
+                self._collection.pause()
 
 
 def _compiled_code_ran() -> bool:
