@@ -251,7 +251,7 @@ class Attachment:
             self._open
             and not self._optimizers.updating
             and (aside or model.calls.counts(use))
-            and self._iterations.comes_back(module, site)
+            and self._iterations.comes_back(module, site, self._optimizers.made > 0)
         ):
             self._end()
         if aside:
@@ -322,9 +322,8 @@ class Attachment:
     @_guarded
     def optimizer_made(self) -> None:
         """Look at the models that a new optimizer trains: a call of their ``forward`` alone is a call of them."""
-        self._models.expect_training()
-        if self._optimizers.made <= _MOST_SEARCHES and not self._disabled:
-            for module in self._models.with_trained_parts():
+        if not self._disabled:
+            for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
                 self._direct.cover(module)
 
     @_guarded
@@ -418,7 +417,7 @@ class Attachment:
         """End the iteration that is open, or forget it if it is no part of a training."""
         if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
             return
-        updated = self._iterations.updated
+        updated = self._iterations.updated(self._optimizers.made > 0)
         if self._tentative is not None or (self._is_prediction() and not updated):
             self._forget()
         elif updated:

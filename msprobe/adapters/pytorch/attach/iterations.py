@@ -15,9 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
+
 Site = tuple[int, ...]
 """Where a call is made: the code and the position of each frame, from the call to the beginning of the program."""
 _SAMPLES = 16
+_any = torch._C.TensorBase.any  # ``Tensor.any`` may be recorded
 
 
 def call_site() -> Site:
@@ -54,10 +57,9 @@ class Iterations:
         self._since.clear()
         self._parameters = ChangesByHand()
 
-    @property
-    def updated(self) -> bool:
-        """Whether there was an update."""
-        return bool(self._updated) or self._parameters.happened()
+    def updated(self, optimized: bool) -> bool:
+        """Return whether there was an update; ``optimized``: whether the program has an optimizer."""
+        return bool(self._updated) or self._parameters.happened(optimized)
 
     def called(self) -> set[int]:
         """Return the ids of the models that were called in this iteration."""
@@ -75,13 +77,13 @@ class Iterations:
         """Look for changes by hand of a model that is trained."""
         self._parameters.watch(model)
 
-    def comes_back(self, model: nn.Module, site: Site) -> bool:
-        """Return whether a call is the first of the next iteration."""
+    def comes_back(self, model: nn.Module, site: Site, optimized: bool) -> bool:
+        """Return whether a call is the first of the next iteration; ``optimized``: whether there is an optimizer."""
         call = (id(model), site)
         if call in self._before:
             self.ended_by = f"before {type(model).__name__} is called from the same place again after an update"
             return True
-        if call in self._since and self._parameters.happened():
+        if call in self._since and self._parameters.happened(optimized):
             self.ended_by = (
                 f"before {type(model).__name__} is called from the same place again after the program itself has "
                 "changed parameters or cleared gradients"
@@ -116,14 +118,15 @@ class Iterations:
 class ChangesByHand:
     """Parameters that the program changes, and gradients that it clears after a backward pass, without an optimizer.
 
-    Of each model a few parameters are looked at: their versions, and whether the gradients that a backward pass has
-    left are still there.
+    Of each model a few parameters are looked at: their versions, and whether the gradients that a backward pass left are
+    still there. Values are read only of gradients that were changed, or in a program without an optimizer, because
+    ``gradient.data.zero_()`` makes no new version.
     """
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[weakref.ref[nn.Parameter], int]] = {}
         self._models: set[int] = set()
-        self._had_gradients = False
+        self._left: set[tuple[int, int]] | None = None  # the gradients that a backward pass has left
 
     def watch(self, model: nn.Module) -> None:
         """Look at the parameters of a model too, as they are now."""
@@ -136,24 +139,42 @@ class ChangesByHand:
     def settle(self) -> None:
         """Take what an optimizer has changed as it is."""
         self._seen = {key: (ref, one._version) for key, (ref, _) in self._seen.items() if (one := ref()) is not None}
-        self._had_gradients = False
+        self._left = None
 
     def backward(self) -> None:
         """Take note that a backward pass has ended."""
-        self._had_gradients = self._had_gradients or any(one.grad is not None for one in self._present())
+        self._left = {_state(one) for one in self._gradients()} or self._left
 
-    def happened(self) -> bool:
-        """Return whether parameters were changed or gradients cleared since the beginning, or since ``settle``."""
-        if any(one is None or one._version != version for one, version in self._states()):
+    def happened(self, optimized: bool) -> bool:
+        """Return whether parameters were changed or gradients cleared since the beginning, or since ``settle``.
+
+        Args:
+            optimized: whether the program has an optimizer.
+        """
+        states = [(ref(), version) for ref, version in self._seen.values()]
+        if any(one is None or one._version != version for one, version in states):
             return True  # None: another parameter has taken its place
-        return self._had_gradients and not any(_has_value(one.grad) for one in self._present())
+        if self._left is None:
+            return False
+        present = self._gradients()
+        if optimized and any(_state(one) in self._left for one in present):
+            return False
+        return not any(_has_value(one) for one in present)
 
-    def _states(self) -> list[tuple[nn.Parameter | None, int]]:
-        return [(ref(), version) for ref, version in self._seen.values()]
-
-    def _present(self) -> list[nn.Parameter]:
-        return [one for one, _ in self._states() if one is not None]
+    def _gradients(self) -> list[torch.Tensor]:
+        parameters = [ref() for ref, _ in self._seen.values()]
+        return [one.grad for one in parameters if one is not None and one.grad is not None]
 
 
-def _has_value(gradient: torch.Tensor | None) -> bool:
-    return gradient is not None and bool(gradient.any())
+def _state(gradient: torch.Tensor) -> tuple[int, int]:
+    return id(gradient), gradient._version
+
+
+def _has_value(gradient: torch.Tensor) -> bool:
+    """Return whether a gradient is not zero; also where it cannot be read here and now."""
+    runtime: Any = getattr(torch, gradient.device.type, None)
+    capturing = getattr(runtime, "is_current_stream_capturing", None)
+    if type(gradient) is not torch.Tensor or gradient.is_sparse or (capturing is not None and capturing()):
+        return True
+    with outside_modes():
+        return bool(_any(gradient))

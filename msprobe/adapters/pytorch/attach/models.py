@@ -81,20 +81,25 @@ class Models:
         """Return the models that still exist, by name."""
         return {model.name: module for model in self._models if (module := model.module) is not None}
 
-    def expect_training(self) -> None:
-        """Note that the program has made an optimizer."""
+    def expect_training(self, search: bool) -> list[nn.Module]:
+        """Take note that the program has made an optimizer.
+
+        Args:
+            search: look for what optimizers train; this walks over all objects of the process.
+
+        Returns:
+            All modules inside of the outermost ones that optimizers train something of, called or not.
+        """
         self._training = True
-        held = self._held()
         for model in self._models:
             model.calls.expect_training()
+        if not search:
+            return []
+        tree = ModuleTree(self._held())
+        for model in self._models if tree.trained else ():
             module = model.module
-            if held and module is not None:
-                model.trains = not parameters_of(module).isdisjoint(held)
-
-    def with_trained_parts(self) -> Iterator[nn.Module]:
-        """Yield all modules inside of the outermost ones that optimizers train something of, called or not."""
-        for top, _ in ModuleTree(self._held()).models():
-            yield from modules_in(top)
+            model.trains = module is not None and not parameters_of(module).isdisjoint(tree.trained)
+        return [module for top, _ in tree.models() for module in modules_in(top)]
 
     def known(self, module: nn.Module) -> Model | None:
         """Return the model that calls of ``module`` are calls of; None where none was found yet."""

@@ -139,6 +139,16 @@ def in_data(model: nn.Module) -> None:
         parameter.data.sub_(0.1 * parameter.grad)
 
 
+def by_hand_without_versions() -> None:
+    """As old programs: nothing gets a new version."""
+    model = Net()
+    for _ in range(3):
+        loss(model).backward()
+        in_data(model)
+        for parameter in model.parameters():
+            parameter.grad.data.zero_()
+
+
 def by_hand_from_gradients() -> None:
     model = Net()
     for _ in range(3):
@@ -183,6 +193,7 @@ def with_two_passes() -> None:
         (with_an_idle_optimizer, "before Net is called from the same place again after an update"),
         (by_hand(in_place), "the program itself has changed parameters or cleared gradients"),
         (by_hand(in_data), "the program itself has changed parameters or cleared gradients"),
+        (by_hand_without_versions, "the program itself has changed parameters or cleared gradients"),
         (by_hand_from_gradients, "the program itself has changed parameters or cleared gradients"),
         (by_hand_with_accumulation, "the program itself has changed parameters or cleared gradients"),
         (with_two_passes, "when SGD has made a step"),
