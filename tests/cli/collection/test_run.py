@@ -205,6 +205,31 @@ def test_gradients_that_nobody_clears_are_found_in_a_gan(tmp_path: Path, kind: s
     assert found == ([] if kind == "good" else ["gradients_not_cleared"])
 
 
+BY_HAND = """
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+for _ in range(3):
+    model(torch.ones(2, 4)).sum().backward()
+    for parameter in model.parameters():
+        parameter.data.sub_(parameter.grad.data * 0.1)
+        parameter.grad.data.zero_()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_updates_by_hand_end_steps_and_leave_no_record_of_the_look_for_them(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BY_HAND)
+    (tmp_path / "c.json").write_text('{"dump_path": "dump", "level": "mix"}')
+    assert attached(tmp_path, "train.py").returncode == 0
+    for step in range(3):
+        recorded = names(tmp_path, step)
+        assert [name for name in recorded if "0.Linear.forward" in name] == ["Module.0.Linear.forward.0"]
+        assert not any(".any." in name for name in recorded)
+
+
 LOADER = """
 import sys
 import torch

@@ -7,9 +7,11 @@ after an update, comes back to a call that it made before that update: the same 
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,15 +22,17 @@ from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 Site = tuple[int, ...]
 """Where a call is made: the code and the position of each frame, from the call to the beginning of the program."""
 _SAMPLES = 16
+_OWN = f"{Path(__file__).parents[3]}{os.sep}"
 _any = torch._C.TensorBase.any  # ``Tensor.any`` may be recorded
 
 
 def call_site() -> Site:
-    """Return the place from which the caller of the function that asks was called."""
+    """Return the place in the program from which a call comes, without what stands for functions of it."""
     frame: Any = sys._getframe(1)
     place: list[int] = []
     while frame is not None:
-        place += (id(frame.f_code), frame.f_lasti)
+        if not frame.f_code.co_filename.startswith(_OWN):
+            place += (id(frame.f_code), frame.f_lasti)
         frame = frame.f_back
     return tuple(place)
 
@@ -118,7 +122,7 @@ class Iterations:
 class ChangesByHand:
     """Parameters that the program changes, and gradients that it clears after a backward pass, without an optimizer.
 
-    Of each model a few parameters are looked at: their versions, and whether the gradients that a backward pass left are
+    Of each model a few parameters are looked at: their versions, and whether the gradients of a backward pass are
     still there. Values are read only of gradients that were changed, or in a program without an optimizer, because
     ``gradient.data.zero_()`` makes no new version.
     """
