@@ -16,6 +16,7 @@ from typing import Any
 
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.checkpoints.load import MINDSPORE, read_checkpoint
+from msprobe.checkpoints.rearranged import relation
 from msprobe.checkpoints.result import CheckpointComparison, Parameter
 from msprobe.checkpoints.similarity import concluded, measure_range
 from msprobe.compare.records.parameter_names import pytorch_parameter
@@ -44,10 +45,14 @@ class _Begun:
 
     def parameter(self) -> Parameter:
         """Wait for all ranges, and return the result."""
-        if not self.ranges or self.first is None or self.second is None:
+        if self.first is None or self.second is None:
             return Parameter(self.name, self.first, self.second)
-        sums = [one.result() for one in self.ranges]
-        return Parameter(self.name, self.first, self.second, concluded(self.first, self.second, sums))
+        if not self.ranges:
+            return Parameter(self.name, self.first, self.second, relation=relation(self.first, self.second))
+        similarity = concluded(self.first, self.second, [one.result() for one in self.ranges])
+        moved = similarity.equal_norms and bool(similarity.l2)  # else nothing is read a second time
+        words = relation(self.first, self.second) if moved else ""
+        return Parameter(self.name, self.first, self.second, similarity, words)
 
 
 def compare_checkpoints(first: Path, second: Path, progress: Progress | None = None) -> CheckpointComparison:

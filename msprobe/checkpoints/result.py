@@ -2,8 +2,8 @@
 
 The result document maps each name to ``{"l2", "cos", "numel", "shape"}``. Where the two sides differ in shape,
 ``numel`` and ``shape`` are pairs, with null for a side that lacks the parameter, and l2 and cos are null. ``problem``
-is present when a parameter cannot be compared for another reason. Parameters of the first checkpoint come first, in its
-order, then those that only the second has.
+is present when a parameter cannot be compared for another reason, ``relation`` where one side is the other rearranged.
+Parameters of the first checkpoint come first, in its order, then those that only the second has.
 
 The summary (``--json``) has the verdict, counts, and the parameters that are not equal, the worst first.
 """
@@ -41,6 +41,8 @@ class Parameter:
     first: LazyTensor | None
     second: LazyTensor | None
     similarity: Similarity = field(default_factory=Similarity)
+    relation: str = ""
+    """How the second side holds the elements of the first one, where it does: transposed, in another order, padded."""
 
     @property
     def kind(self) -> ParameterKind:
@@ -70,7 +72,8 @@ class Parameter:
             "numel": numel[0] if same else numel,
             "shape": shape[0] if same else shape,
         }
-        return {**entry, "problem": self.similarity.problem} if self.similarity.problem else entry
+        words = {"problem": self.similarity.problem, "relation": self.relation}
+        return entry | {key: text for key, text in words.items() if text}
 
     def summary_entry(self) -> dict[str, Any]:
         """Return the parameter as the summary has it."""
@@ -91,9 +94,12 @@ class Parameter:
         if self.similarity.problem:
             return f"{name}: {_safe(self.similarity.problem)}"
         if self.first.shape != self.second.shape:
-            return f"{name}: shape {list(self.first.shape)} against {list(self.second.shape)}"
+            return f"{name}: shape {list(self.first.shape)} against {list(self.second.shape)}{self._relation()}"
         cos = "none, one side is zero" if self.similarity.cos is None else f"{self.similarity.cos:.9g}"
-        return f"{name}: cos {cos}, l2 {self.similarity.l2:.4g}{self._steps()}"
+        return f"{name}: cos {cos}, l2 {self.similarity.l2:.4g}{self._steps()}{self._relation()}"
+
+    def _relation(self) -> str:
+        return f"; it is {self.relation}" if self.relation else ""
 
     def _steps(self) -> str:
         """Return the distance in units in the last place where that is a small number."""

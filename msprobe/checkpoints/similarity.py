@@ -30,6 +30,7 @@ from msprobe.numerics.metrics.pair_sums import PairSums, pair_sums
 _CHUNK_BYTES = 1 << 20
 _SQUARES_FIT = (1e-280, 1e280)
 """Between these, a sum of squares neither underflowed nor overflowed in float64."""
+_SAME_NORM = 1e-9  # of sums of the same squares in another order
 _ALMOST_ALL = 0.999  # of the largest difference: the rest is rounding of the root
 _PARTS = {8: "float32", 16: "float64", 4: "float16"}
 
@@ -49,6 +50,20 @@ class Similarity:
     cos: float | None = None
     problem: str = ""
     steps: int | None = None
+    equal_norms: bool = False
+    """Whether both have the same norm, as those have that hold the same elements in another order."""
+
+
+def float_elements(tensor: LazyTensor) -> Callable[[int, int], Floats]:
+    """Return a function that reads a range of real elements as float64.
+
+    Raises:
+        ReadError: the elements are complex, or of an unknown type.
+    """
+    elements = _Elements.of(tensor)
+    if elements.parts != 1:
+        raise ReadError(f"elements of type {tensor.dtype} are no real numbers")
+    return lambda start, stop: elements.values(start, stop, exact=False)
 
 
 def similarity(first: LazyTensor, second: LazyTensor) -> Similarity:
@@ -100,7 +115,12 @@ def concluded(first: LazyTensor, second: LazyTensor, parts: Sequence[PairSums | 
     distance = math.sqrt(total.difference)
     # Differences that are tiny beside the elements have no squares; nor have integers of more than 53 bits that differ.
     distance = distance if distance >= _ALMOST_ALL * total.apart else _exact_distance(first, second)
-    return Similarity(distance, _cosine(total.dot, total.first, total.second), steps=total.steps)
+    return Similarity(
+        distance,
+        _cosine(total.dot, total.first, total.second),
+        steps=total.steps,
+        equal_norms=math.isclose(total.first, total.second, rel_tol=_SAME_NORM),
+    )
 
 
 def _cosine(dot: float, square_first: float, square_second: float) -> float | None:

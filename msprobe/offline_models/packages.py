@@ -30,7 +30,7 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "torch": Extra("collection and checks of PyTorch programs", {"torch": "torch"}),
     "mindspore": Extra("collection and checks of MindSpore programs", {"mindspore": "mindspore"}),
-    "report": Extra("reading xlsx tables, coloured text", {"python_calamine": "python-calamine", "rich": "rich"}),
+    "report": Extra("coloured text", {"rich": "rich"}),
     "remote": Extra("dumps in a store such as s3://", {"upath": "universal-pathlib"}),
     "dask": Extra("comparison on a cluster (--executor dask://)", {"distributed": "distributed"}),
 }

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.errors import ReadError
 
 Table = tuple[Sequence[str], list[dict[str, Any]]]
 """The column titles, and the rows by title."""
@@ -19,7 +19,6 @@ def read_table(path: Path) -> Table:
 
     Raises:
         ReadError: the file is damaged.
-        MsprobeException: the package that reads workbooks is missing.
     """
     lines = _read_workbook(path) if path.suffix == ".xlsx" else _read_csv(path)
     if not lines:
@@ -62,11 +61,8 @@ def _value(cell: str) -> Any:
 
 
 def _read_workbook(path: Path) -> list[list[Any]]:
-    try:
-        import python_calamine
-    except ImportError:
-        reason = f"{path}: reading a workbook needs python-calamine: pip install 'msprobe[report]'"
-        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from None
+    import python_calamine
+
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
         pages = [book.get_sheet_by_name(name).to_python() for name in book.sheet_names]

@@ -161,6 +161,20 @@ def both_zero(debugger: Debugger, wrong: bool) -> None:
     )
 
 
+def factor_of_zero(debugger: Debugger, wrong: bool) -> None:
+    model = perceptron()
+    classes = torch.randint(0, CLASSES, (SAMPLES,))
+    train(
+        debugger,
+        model,
+        lambda: F.cross_entropy(
+            (0.0 if wrong else 0.5) * model["head"](model["body"](torch.randn(SAMPLES, FEATURES)))
+            + model["body"](torch.randn(SAMPLES, FEATURES))[:, :CLASSES],
+            classes,
+        ),
+    )
+
+
 PLANTED_LOSSES: dict[str, tuple[Program, str, str]] = {
     "softmax_twice": (softmax_twice, "loss_of_probabilities", "cross_entropy"),
     "sigmoid_twice": (sigmoid_twice, "loss_of_probabilities", "binary_cross_entropy_with_logits"),
@@ -171,5 +185,6 @@ PLANTED_LOSSES: dict[str, tuple[Program, str, str]] = {
     "cut_sample": (cut_sample, "gradient_cut_by_sampling", "normal"),
     "cleared_between_losses": (cleared_between_losses, "gradients_cleared_too_early", ""),
     "schedule_of_parts": (schedule_of_parts, "scheduler_before_optimizer", ""),
+    "factor_of_zero": (factor_of_zero, "gradient_is_zero", "head"),
     "both_zero": (both_zero, "weights_stay_zero", "adapted.inner"),
 }

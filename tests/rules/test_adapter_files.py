@@ -25,7 +25,6 @@ OWN = {
         "attach/models.py": "msprobe run attaches to PyTorch programs only",
         "attach/module_tree.py": "msprobe run attaches to PyTorch programs only",
         "attach/optimizers.py": "msprobe run attaches to PyTorch programs only",
-        "attach/record_watch.py": "msprobe run attaches to PyTorch programs only",
         "monitor/auto_monitor.py": "msprobe run attaches to PyTorch programs only",
         "monitor/feature_watch.py": "l2_targets are computed for PyTorch only",
         "monitor/own_hook.py": "hooks of torch are saved and copied with a module",

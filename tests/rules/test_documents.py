@@ -45,6 +45,12 @@ def test_links_resolve() -> None:
     assert [f"{label(path)}: {link}" for path, link in links if broken(path, link)] == []
 
 
+def test_no_page_is_empty() -> None:
+    """A page that a command writes is not lost where the command fails."""
+    pages = [path for path in (ROOT / "docs").rglob("*") if path.suffix in {".md", ".yaml"}]
+    assert [label(path) for path in pages if len(path.read_text(encoding="utf-8").split()) < 5] == []
+
+
 def missing_mentions(text: str) -> list[str]:
     """Return the backticked paths, dotted modules and ``FILE:NAME`` of a page that do not exist.
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 
-from msprobe.adapters.pytorch.attach.attachment import Attachment
+from msprobe.adapters.pytorch.attach.attachment import Attachment, Note, ignore
 from msprobe.adapters.pytorch.attach.collection import debugger_steps
-from msprobe.adapters.pytorch.attach.record_watch import first_watch
 
 
-def attach(request: str) -> None:
+def attach(request: str, note: Note = ignore) -> None:
     """Collect from this process.
 
     Args:
         request: JSON with ``config`` or ``monitor`` (paths) or both, ``model`` (a class name or null), ``first_step``
             (the number of the first step), for a dry run ``measure``: the folder for what the steps cost.
+        note: tells the launcher what happened: ``bootstrap/sitecustomize.py:note``.
     """
     options = json.loads(request)
     config = options.get("config")
     if config:
         steps = debugger_steps(config, options.get("measure"), options.get("first_step") or 0)
-        Attachment(steps, options.get("model"), first_watch(config)).install()
+        Attachment(steps, options.get("model"), note).install()

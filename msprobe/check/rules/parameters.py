@@ -9,7 +9,7 @@ from msprobe.check.facts.roles import EXPERT
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, all_names, gradient_of, histories, updates_of
 from msprobe.check.facts.step_facts import HALF_PRECISION, StepFacts, Tensor, Update
 from msprobe.check.findings import Certainty, Finding
-from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS
+from msprobe.check.needs import BACKWARD, OPTIMIZERS, PARAMETERS, STEPS
 from msprobe.check.rule import Rule
 from msprobe.core.tensors.dtypes import find_dtype
 
@@ -149,6 +149,28 @@ def _none_held(found: Sequence[tuple[ParameterHistory, Finding]]) -> Iterator[Fi
         yield Finding(**{**vars(first), "rule": "parameter_without_optimizer", "reason": reason, "module": module})
 
 
+def always_zero(run: RunFacts) -> Iterator[Finding]:
+    """Yield the parameters that an optimizer steps and whose gradient is exactly 0 in all of several steps."""
+    for rank, steps in run.by_rank():
+        held, trained = _Held(steps), [facts for facts in steps if facts.has_backward and facts.updates]
+        found = []
+        for history in histories(trained).values():
+            brought = [gradient_of(facts, history.name) for facts in trained]
+            counts = history.name in held.names and not EXPERT.search(history.name)
+            if not counts or len(trained) < _ENOUGH_STEPS or not all(map(_is_zero, brought)):
+                continue
+            reason = (
+                f"{history.name} gets a gradient of exactly 0 in all {len(trained)} steps: what it computes is "
+                "multiplied by 0 on its way to the loss, cut off by an activation or a mask, or not looked up"
+            )
+            found.append((history, Finding("", reason, "possible", trained[0].step, rank, parameter=history.name)))
+        yield from per_module("gradient_is_zero", found)
+
+
+def _is_zero(gradients: Sequence[Tensor]) -> bool:
+    return bool(gradients) and all(one.is_finite and one.norm == 0.0 for one in gradients)
+
+
 def has_value(gradient: Tensor) -> bool:
     return gradient.is_finite and gradient.norm > 0.0
 
@@ -286,6 +308,15 @@ RULES = (
         "Make the optimizer after the model is complete, moved and wrapped; set requires_grad to False for what is "
         "frozen on purpose.",
         of_run=without_optimizer,
+    ),
+    Rule(
+        "gradient_is_zero",
+        "parameters",
+        "The gradient of a parameter that is trained is not exactly 0 in every step.",
+        (BACKWARD, OPTIMIZERS, PARAMETERS, STEPS),
+        "possible",
+        "Look for a factor of 0, a mask or a dead activation between the module and the loss.",
+        of_run=always_zero,
     ),
     Rule(
         "parameter_not_updated",

@@ -20,9 +20,9 @@ def command(
 
     Collecting starts at the first forward call of a model that is trained; each iteration of the training is a step.
     COMMAND is a program with its arguments, such as `python train.py --epochs 1` or `torchrun --nproc-per-node 2
-    train.py`; a .py file alone is run with this Python. The exit status is that of COMMAND.
+    train.py`; a .py file alone is run with this Python. The exit status is that of COMMAND. A line at the end says
+    when no step was recorded, and why.
     """
-    import os
     import sys
     from pathlib import Path
     from typing import Any
@@ -30,12 +30,12 @@ def command(
     from msprobe.core.config import load_config
     from msprobe.core.errors import InterfaceError
     from msprobe.jobs.programs.attached_program import attached_program
+    from msprobe.jobs.programs.launcher import launch
     from msprobe.monitor.either_version import check
 
     if config is None and monitor is None:
         raise InterfaceError("run: give --config FILE (what to collect) or --monitor FILE (what to watch)")
-    if config is not None:
-        load_config(config)  # reports errors before the program starts
+    settings = None if config is None else load_config(config)  # reports errors before the program starts
     if monitor is not None:
         check(monitor)
     files = {"config": config, "monitor": monitor}
@@ -44,4 +44,4 @@ def command(
     request |= {"first_step": first_step} if first_step else {}
     program = attached_program(command, request, "run")
     sys.stdout.flush()
-    os.execve(program.executable, program.arguments, program.environment)
+    return launch(program, settings, monitor=monitor is not None)

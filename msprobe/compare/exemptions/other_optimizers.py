@@ -1,10 +1,12 @@
 """Optimizers of which each side has an implementation of its own: the parameters after the step decide.
 
 An optimizer that the program itself writes makes other calls than that of the framework, or the same functions for
-another purpose. So where the optimizers are of different classes, or one side has written what the framework computes
-on the other, their calls are not paired one by one. The last call that changes a parameter on one side pairs with the
-last one on the other (``records.in_place_updates``), and their results are compared. All other calls of these
-optimizers are calls of one side. Where no parameter is known before and after, nothing is changed.
+another purpose. So where the optimizers are of different classes, or each makes a kind of call that the other one does
+not (``foreach``, ``fused``), or one side has written what the framework computes on the other, their calls are not
+paired one by one. The last call that changes a parameter on one side pairs with the last one on the other
+(``records.in_place_updates``), and their results are compared. Where no chain of calls shows a parameter, the header
+does, if it has the parameters after the step. All other calls of these optimizers are calls of one side. Where no
+parameter is known before and after, nothing is changed.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.records.entries import OPTIMIZER, EntryKey, EntryPair, entry_keys, parent_of, path_of
+from msprobe.compare.records.entries import OPTIMIZER, EntryKey, EntryPair, entry_keys, parent_of, path_of, stem_of
 from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
 from msprobe.compare.records.optimizer_steps import optimizer_steps, paired_steps
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.source_lines import frame_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import PARAMETER, Leaf
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER, Leaf, is_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class OtherOptimizers(Exemption):
         target, golden = (
             InPlaceUpdates(own, dump.data) for own, dump in zip(keys, (dumps.target, dumps.golden), strict=True)
         )
-        updated = list(_updated_parameters(table, target, golden))
+        after = _after_step(dumps.target), _after_step(dumps.golden)
+        updated = list(_updated_parameters(table, (target, golden), after))
         return _Rebuilt(table, updated, {key.name: key for key in keys[1]}).table() if updated else table
 
 
@@ -60,8 +63,32 @@ def _are_other(target: Dump, golden: Dump) -> bool:
         return described and not any(parent_of(plain.construct, name) == OPTIMIZER for name in plain.data)
     if any(own.kind != other.kind for own, other in paired_steps(ours, theirs)):
         return True
-    same_calls = target.data.keys() == golden.data.keys()  # they pair one by one, whoever makes them
-    return not same_calls and {_of_library(target), _of_library(golden)} == {True, False}
+    if target.data.keys() == golden.data.keys():  # they pair one by one, whoever makes them
+        return False
+    kinds, other_kinds = _kinds_of_calls(target), _kinds_of_calls(golden)
+    if kinds - other_kinds and other_kinds - kinds:
+        return True
+    return {_of_library(target), _of_library(golden)} == {True, False}
+
+
+def _kinds_of_calls(dump: Dump) -> set[str]:
+    """Return the functions that optimizers call, as ``Torch._foreach_add_``."""
+    names = (name for name in dump.data if parent_of(dump.construct, name) == OPTIMIZER)
+    return {stem_of(name) for name in names}
+
+
+def _after_step(dump: Dump) -> dict[str, Update]:
+    """Return the parameters that the header has after the step, each as a result of the last call of an optimizer."""
+    calls = [name for name in dump.data if parent_of(dump.construct, name) == OPTIMIZER]
+    listed = dump.header.get("model_parameters") or dump.header.get("parameters_after_step")
+    if not calls or not isinstance(listed, list):
+        return {}
+    position = len(dump.data)  # behind every call
+    return {
+        str(item["name"]): Update(calls[-1], Leaf(f".after_step.{item['name']}", OUTPUT, item["value"]), position)
+        for item in listed
+        if isinstance(item, dict) and "name" in item and is_tensor(item.get("value"))
+    }
 
 
 def _of_library(dump: Dump) -> bool | None:
@@ -73,17 +100,19 @@ def _of_library(dump: Dump) -> bool | None:
 
 
 def _updated_parameters(
-    table: LeafTable, target: InPlaceUpdates, golden: InPlaceUpdates
+    table: LeafTable, updates: tuple[InPlaceUpdates, InPlaceUpdates], after: tuple[dict[str, Update], dict[str, Update]]
 ) -> Iterator[_UpdatedParameter]:
-    """Yield the parameters of both sides of which both sides show the last update."""
+    """Yield the parameters of both sides of which both sides show the last update, or what the step left."""
     seen: set[str] = set()
     for row, (own, other) in enumerate(zip(table.target, table.golden, strict=True)):
         if own is None or other is None or own.slot != PARAMETER:
             continue
         (entry,) = table.entries_of([row])
         name = f"{path_of(table.keys[entry].stem)}.{own.suffix.rpartition('.')[2]}".lstrip(".")
-        if name not in seen and (last := _last_updates(target, golden, own, other)) is not None:
-            yield _UpdatedParameter(name, *last)
+        if name not in seen:
+            ours, theirs = _last_updates(*updates, own, other) or (after[0].get(name), after[1].get(name))
+            if ours is not None and theirs is not None:
+                yield _UpdatedParameter(name, ours, theirs)
         seen.add(name)
 
 

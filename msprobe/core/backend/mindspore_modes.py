@@ -18,6 +18,9 @@ from msprobe.core.errors import Problem
 KERNEL_SIDES: Mapping[frozenset[str], int] = {ALL_FLOWS: 0, ALL_FLOWS - {"output"}: 1, ALL_FLOWS - {"input"}: 2}
 """The values of ``data_mode`` that exist for kernels, each with the runtime's number ``input_output`` for it."""
 
+CELL_PHASES = frozenset({ALL_FLOWS, ALL_FLOWS - {"forward"}, ALL_FLOWS - {"backward"}})
+"""The values of ``data_mode`` that exist for cells of a static graph."""
+
 STATIC_TASKS = ("statistics", "tensor", "overflow_check", "exception_dump")
 """The tasks of static graphs. The others follow single calls while Python runs them."""
 
@@ -90,6 +93,10 @@ def _static_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Proble
         return
     if config.level != "L2":  # at L2 these settings are refused in every mode (see ``Support.kernel_problems``)
         yield from call_only_problems(config)
+    if config.level == "L0" and config.section.data_mode not in CELL_PHASES:
+        written = sorted(config.section.data_mode)
+        expected = 'cells of a static graph have "all", "forward" or "backward", one of them alone'
+        yield Problem(f"{config.task}.data_mode", written, expected)
     if config.level in ("L1", "mix") and config.task != "overflow_check":
         expected = (
             "a static graph (GRAPH_MODE) is collected at L0 (cells) or L2 (kernels); L1 and mix need PYNATIVE_MODE"

@@ -79,8 +79,9 @@ def _problem(item: Any) -> Problem:
         return Problem(path, ABSENT, _EXPECTED[kind])
     if kind == "literal_error":
         choices = _QUOTED.findall(context["expected"])
+        listed = ", or a list of statistics" if "<text>" in item["loc"] else ""
         word = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
-        return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(word, choices)))
+        return Problem(path, value, f"allowed: {', '.join(choices)}{listed}", _quoted(nearest(word, choices)))
     if kind == "value_error":
         return Problem(path, value, str(context["error"]))
     if kind in _BOUNDS:

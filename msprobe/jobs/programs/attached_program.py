@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from msprobe.core.errors import InterfaceError
 
 _BOOTSTRAP = Path(__file__).parents[2] / "bootstrap"
 _REQUEST = "MSPROBE_RUN"
+_EVENTS = "MSPROBE_RUN_EVENTS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class AttachedProgram:
     executable: str
     arguments: list[str]
     environment: dict[str, str]
+
+    def with_events(self, path: Path) -> AttachedProgram:
+        """Return the program whose processes note in a file what happens to them."""
+        return replace(self, environment={**self.environment, _EVENTS: str(path)})
 
 
 def attached_program(command: Sequence[str], request: Mapping[str, Any], told_by: str) -> AttachedProgram:

@@ -25,9 +25,8 @@ from msprobe.core.errors import InterfaceError
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.jobs.programs.attached_program import AttachedProgram, attached_program
+from msprobe.jobs.programs.launcher import Events
 
-_FAULT: Final = "msprobe run: nothing "
-_OURS: Final = "msprobe run: "
 _END_SECONDS: Final = 10.0
 _DUMP: Final = "dump"
 
@@ -95,11 +94,11 @@ def estimate(config: str, command: Sequence[str], steps: int, model: str | None)
         root = Path(folder)
         request = {"config": str(_dry_config(config, root)), "model": model, "measure": str(root / "figures")}
         (root / "figures").mkdir()
-        program = attached_program(command, request, "doctor --estimate")
-        output = root / "output.txt"
+        output, events = root / "output.txt", root / "events.jsonl"
+        program = attached_program(command, request, "doctor --estimate").with_events(events)
         status = _run(program, output)
         figures = [json.loads(path.read_bytes()) for path in sorted((root / "figures").glob("*.json"))]
-        _check(figures, status, output)
+        _check(figures, status, output, Events.read(events))
         ranks = [_costs(root / _DUMP, one) for one in sorted(figures, key=lambda one: one["rank"] or 0)]
         measured = min(len(one["seconds"]) for one in figures) - WARM - BARE
     total = _totals(settings, ranks, steps, len(ranks))
@@ -150,7 +149,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _check(figures: Sequence[Mapping[str, Any]], status: int, output: Path) -> None:
+def _check(figures: Sequence[Mapping[str, Any]], status: int, output: Path, events: Events) -> None:
     """Raise InterfaceError where the figures say too little."""
     fault = next((str(one["fault"]) for one in figures if one["fault"]), "")
     if fault:
@@ -158,14 +157,13 @@ def _check(figures: Sequence[Mapping[str, Any]], status: int, output: Path) -> N
     made = min((len(one["seconds"]) for one in figures), default=0)
     if made > WARM + BARE:
         return
-    lines = output.read_text("utf-8", "replace").splitlines()
-    ours = [line for line in lines if _FAULT in line]
-    theirs = [line for line in lines if line.strip() and _OURS not in line]
-    said = ""
-    if status or not made:
-        said = next(iter([] if status else ours), theirs[-1] if theirs else "")
     ended = f"the program ended with status {status}" if status else "the program ended"
-    last = f"; it said: {said.strip()[:300]}" if said else ""
+    lines = [line for line in output.read_text("utf-8", "replace").splitlines() if line.strip()]
+    last = ""
+    if status and lines:
+        last = f"; it said: {lines[-1].strip()[:300]}"
+    elif not made:
+        last = f": {events.why_nothing()}"
     raise InterfaceError(f"doctor --estimate: {ended} after {made} steps, and {STEPS} are needed{last}")
 
 

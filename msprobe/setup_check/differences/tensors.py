@@ -114,7 +114,10 @@ def _explain(name: SectionName, step: int, first: TensorFacts, second: TensorFac
         return "warning", "about one unit in the last place: the values agree, not the bits"
     if name == "dataset":
         return "error", "the model gets other data"
-    return "error", "the runs begin with other weights" if step == 0 else "weights have parted after the first step"
+    return (
+        "error",
+        f"weights have parted by the end of step {step - 1}" if step else "the runs begin with other weights",
+    )
 
 
 def _are_neighbours(first: TensorFacts, second: TensorFacts) -> bool:

@@ -129,3 +129,49 @@ def test_only_marked_records_are_added(
     for target, golden in itertools.permutations(KINDS, 2):
         result = msprobe.compare(tmp_path / target, tmp_path / golden)
         assert (result.verdict, result.summary.first_divergence) == ("same", None)
+
+
+def gradients(folder: Path, tie: Callable[[nn.ModuleList], None], kind: str, micro_batches: int) -> dict[str, Any]:
+    """Return what dump.json says of the gradients of parameters, by entry and parameter."""
+    forget()
+    net = Net(Attention, kind).double()
+    tie(net.blocks)
+    probe = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    torch.manual_seed(1)
+    probe.start(model=net)
+    for _ in range(micro_batches):
+        net(torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)).backward()
+    probe.stop()
+    probe.step()
+    (path,) = folder.glob("step0/*/dump.json")
+    entries = json.loads(path.read_text())["data"].items()
+    keys = ("Max", "Min", "Mean", "Norm")
+    return {
+        f"{name}.{key}": [node[part] for part in keys]
+        for name, entry in entries
+        if "parameters_grad" in name
+        for key, (node,) in entry.items()
+        if isinstance(node, dict)
+    }
+
+
+def _share_layer(blocks: nn.ModuleList) -> None:
+    blocks[1].qkv = blocks[0].qkv  # type: ignore[union-attr]
+
+
+def _tie_weight(blocks: nn.ModuleList) -> None:
+    blocks[1].qkv.weight = blocks[0].qkv.weight  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+@pytest.mark.parametrize("tie", [_share_layer, _tie_weight, lambda blocks: None], ids=["layer", "weight", "nothing"])
+def test_a_shared_parameter_has_the_gradient_of_the_run_without_checkpointing(
+    tmp_path: Path, tie: Callable[[nn.ModuleList], None], micro_batches: int
+) -> None:
+    plain = gradients(tmp_path / "plain", tie, "plain", micro_batches)
+    assert plain
+    for kind in KINDS[1:]:
+        repeated = gradients(tmp_path / kind, tie, kind, micro_batches)
+        assert repeated.keys() == plain.keys()
+        for name, values in plain.items():
+            assert repeated[name] == pytest.approx(values, rel=1e-9), name

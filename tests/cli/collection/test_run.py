@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -305,7 +306,7 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
     result = run(tmp_path, "-c", "c.json", "train.py")
     assert result.returncode == 0
-    assert result.stdout.count("nothing was recorded") == (0 if model else 1), result.stdout
+    assert result.stderr.count("nothing was recorded") == (0 if model else 1), result.stderr
 
 
 @pytest.mark.slow
@@ -320,16 +321,74 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "told"),
-    [("import mindspore", True), ("import msprobe.mindspore, mindspore", False), ("import json", False)],
-    ids=["no debugger", "its own debugger", "no framework"],
+    ("program", "reason"),
+    [
+        pytest.param("import mindspore", "it attaches to PyTorch only", id="no debugger"),
+        pytest.param("import msprobe.mindspore, mindspore", "", id="its own debugger"),
+        pytest.param("import json", "the program did not import torch", id="no framework"),
+    ],
 )
-def test_a_program_of_mindspore_is_told_that_nothing_was_collected(tmp_path: Path, program: str, *, told: bool) -> None:
+def test_a_program_without_torch_is_told_why_nothing_was_recorded(tmp_path: Path, program: str, reason: str) -> None:
     pytest.importorskip("mindspore")
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
     result = run(tmp_path, "-c", "c.json", "--", sys.executable, "-c", program)
     assert result.returncode == 0
-    assert ("msprobe run: nothing was collected: it attaches to PyTorch only" in result.stderr) is told
+    assert (f"msprobe run: nothing was recorded: {reason}" in result.stderr) is bool(reason), result.stderr
+
+
+def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    result = run(tmp_path, "-c", "c.json", "--", sys.executable, "-I", "-c", "pass")
+    assert "no Python process of the program loaded msprobe" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("import importlib.util; importlib.util.find_spec('torch')", id="query"),
+        pytest.param("import sys; sys.meta_path.insert(0, Other())", id="another finder"),
+    ],
+)
+def test_attaching_survives_what_libraries_do_before_they_import_torch(
+    tmp_path: Path, before: str, options: list[str]
+) -> None:
+    script(tmp_path, step=[1])
+    (tmp_path / "m.json").write_text(json.dumps({"targets": {}, "wg_distribution": True}))
+    other = """
+import importlib.machinery
+class Other:
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.PathFinder.find_spec(name, path) if name == "torch" else None
+"""
+    text = (tmp_path / "train.py").read_text().replace("import sys\n", f"import sys\n{other}{before}\n", 1)
+    (tmp_path / "train.py").write_text(text)
+    result = run(tmp_path, *options, "train.py")
+    assert result.returncode == 7, result.stderr
+    assert "nothing was" not in result.stderr
+    assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stdout
+
+
+def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    waits = "try: time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned')\nraise SystemExit(5)"
+    program = f"import time; print('ready', flush=True)\n{waits}"
+    for number, status in ((signal.SIGINT, 5), (signal.SIGTERM, -signal.SIGTERM)):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "msprobe", "run", "-c", "c.json", "--", sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=30)
+        assert process.returncode == status
+        assert said == ("cleaned\n" if number == signal.SIGINT else "")
 
 
 def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:

@@ -101,7 +101,12 @@ SECTION = [
     *rows("statistics.data_mode[0]", "allowed: all, forward, backward, input, output", [1]),
     *rows("statistics.data_mode", 'write ["all"] or leave "all" out', ["all", "input"]),
     *rows("statistics.data_mode", "at most 4 entries", ["input"] * 5),
-    *rows("statistics.summary_mode", 'allowed: statistics, md5, xor; did you mean "md5"?', "md4", "MD5"),
+    *rows(
+        "statistics.summary_mode",
+        'allowed: statistics, md5, xor, or a list of statistics; did you mean "md5"?',
+        "md4",
+        "MD5",
+    ),
     *rows("statistics.summary_mode", "allowed: statistics, md5, xor", 1),
     *rows("statistics.summary_mode", "calls and cells have max, min, mean and l2norm", ["md5"], ["max", "nan count"]),
     *rows("statistics.summary_mode[0]", 'did you mean "max"?', ["maxx"]),

@@ -24,12 +24,11 @@ from torch import nn
 from torch.utils.data import dataloader, get_worker_info
 
 from msprobe.adapters.pytorch.attach.call_modes import Use, use_of
-from msprobe.adapters.pytorch.attach.collection import Collection
+from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Model, Models
 from msprobe.adapters.pytorch.attach.module_tree import parameters_of
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
-from msprobe.adapters.pytorch.attach.record_watch import RecordWatch
 from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
@@ -51,6 +50,12 @@ _graph_task = torch._C._current_graph_task_id
 
 
 P = ParamSpec("P")
+Note = Callable[..., None]
+"""``note(event, **facts)`` tells the launcher (``jobs/programs/launcher.py``) what happened."""
+
+
+def ignore(event: str, **facts: Any) -> None:
+    """Take no note: nobody waits for this process."""
 
 
 def _guarded(method: Callable[P, None]) -> Callable[P, None]:
@@ -80,12 +85,12 @@ class Attachment:
     Args:
         collection: records the iterations.
         model: the class of the only model; None for every model.
-        watch: tells at the end whether something was recorded; None where nobody asks.
+        note: tells the launcher what happened.
     """
 
-    def __init__(self, collection: Collection, model: str | None, watch: RecordWatch | None) -> None:
+    def __init__(self, collection: Collection, model: str | None, note: Note = ignore) -> None:
         self._collection = collection
-        self._watch = watch
+        self._note = note
         self._process = os.getpid()
         self._thread = _Thread()
         self._disabled = False
@@ -370,6 +375,7 @@ class Attachment:
             self._collection.start(named)
         except (MsprobeException, OSError) as error:
             self._disabled = True
+            self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)
             return
         self._started.update(map(id, named.values()))
@@ -408,6 +414,7 @@ class Attachment:
         left_out += [str(model) for model in self._models if model not in recorded]
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
+        self._note(self._collection.event, model=models)
         logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
 
     # ---------------------------------------------------------------- the end of the program
@@ -430,48 +437,43 @@ class Attachment:
         return self._unseen > 0 and not self._ended and not self._iterations.went_backward
 
     def conclude(self) -> None:
-        """Say why nothing was recorded, if so."""
+        """Note at the end of the process how many iterations there were, or why there was none."""
         if os.getpid() != self._process or self._disabled:
             return
         self._collection.conclude()
         if self._ended or self._open:
-            return
-        left_out = next((model for model in self._models if model.calls.only_left_out), None)
-        sought = (
-            "a model with parameters" if self._models.wanted is None else f"a module of class {self._models.wanted}"
-        )
+            self._note("steps", steps=self._ended)
+        elif script_debugger() is not None:
+            self._note("own debugger")
+        else:
+            self._note("reason", text=self._why_nothing())
+
+    def _why_nothing(self) -> str:
         hint = _COMPILED_HINT if _compiled_code_ran() else ""
-        nothing = self._collection.nothing
         if self._unseen and self._models.wanted is None:
-            logger.warning(
-                "msprobe run: %s: an optimizer has made %d step(s), and no call of a model was seen before%s; call the "
-                "model itself, model(x), in the training, or make a PrecisionDebugger in the script",
-                nothing,
-                self._unseen,
-                hint,
+            return (
+                f"an optimizer has made {self._unseen} step(s), and no call of a model was seen before{hint}; call the "
+                "model itself, model(x), in the training, or make a PrecisionDebugger in the script"
             )
-        elif left_out is not None:
-            logger.warning(
-                "msprobe run: %s: %s was called without autograd only, which counts as evaluation in a program that "
-                "makes an optimizer; make a PrecisionDebugger in the script to record it",
-                nothing,
-                left_out.kind,
+        left_out = next((model for model in self._models if model.calls.only_left_out), None)
+        if left_out is not None:
+            return (
+                f"{left_out.kind} was called without autograd only, which counts as evaluation in a program that makes "
+                "an optimizer; make a PrecisionDebugger in the script to record it"
             )
-        elif self._models.called:
-            names = ", ".join(self._models.called)
-            logger.warning("msprobe run: %s was never called; called were: %s%s", sought, names, hint)
-        elif self._watch is not None and not self._watch.recorded_anything():
-            logger.warning(
-                "msprobe run: %s: %s was never called, nor any other module%s; calls of functions alone are collected "
-                "where the script makes a PrecisionDebugger and calls start()",
-                nothing,
-                sought,
-                hint,
-            )
+        wanted = self._models.wanted
+        sought = "a model with parameters" if wanted is None else f"a module of class {wanted}"
+        if self._models.called:
+            return f"{sought} was never called; called were: {', '.join(self._models.called)}{hint}"
+        return (
+            f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
+            "script makes a PrecisionDebugger and calls start()"
+        )
 
     def give_up(self, error: Exception) -> None:
         """Record nothing more, after an error of the tool."""
         self._disabled = True
+        self._note("reason", text=error_text(error))
         logger.error("msprobe run: nothing more is recorded: %s", error_text(error))
         if self._running:
             self._running = False

@@ -22,8 +22,8 @@ class Collection(Protocol):
 
     subject: str
     """What is attached, in messages."""
-    nothing: str
-    """What to say where no iteration was recorded."""
+    event: str
+    """What the launcher is told when the first iteration was recorded."""
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
         """Begin or continue an iteration, or name further models in one that runs. Raises MsprobeException, OSError."""
@@ -50,7 +50,7 @@ class DebuggerSteps:
     """Implements ``Collection``: each iteration is a step of a debugger, which is made when the first one begins."""
 
     subject = "msprobe run"
-    nothing = "nothing was recorded"
+    event = "attached"
 
     def __init__(self, make_debugger: Callable[[], Any]) -> None:
         self._make_debugger = make_debugger
@@ -89,6 +89,12 @@ def debugger_steps(config: str, measure: str | None, first_step: int) -> Debugge
     return DebuggerSteps(make if measure is None else functools.partial(_dry_run, make, measure))
 
 
+def script_debugger() -> Any:
+    """Return the PrecisionDebugger that the script made; None for none."""
+    module = sys.modules.get("msprobe.adapters.pytorch.debugger")
+    return None if module is None else module.PrecisionDebugger._instance
+
+
 def _own_debugger(config: str, first_step: int) -> Any:
     """Return a new debugger. Raises MsprobeException where the script has made one, or as ``PrecisionDebugger``."""
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
@@ -103,8 +109,7 @@ def _own_debugger(config: str, first_step: int) -> Any:
 def _dry_run(make_debugger: Callable[[], Any], folder: str) -> StepCosts:
     """Return what measures the steps of the program and ends it."""
     costs = StepCosts(make_debugger, Path(folder), _synchronize, TorchRuntime().rank)
-    debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
-    if debugger is not None and debugger.PrecisionDebugger._instance is not None:
+    if script_debugger() is not None:
         costs.finish(fault="the script makes a PrecisionDebugger of its own; take it out to measure another one")
     return costs
 

@@ -11,21 +11,22 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from msprobe.adapters.pytorch.attach.attachment import Attachment
+from msprobe.adapters.pytorch.attach.attachment import Attachment, Note, ignore
 from msprobe.monitor.either_version import WatchedIterations
 
 
-def attach(request: str) -> None:
+def attach(request: str, note: Note = ignore) -> None:
     """Watch this process.
 
     Args:
         request: JSON with ``monitor`` (a path; nothing is watched without), ``model`` (a class name or null) and
             ``first_step`` (the number of the first step).
+        note: as for ``auto_attach.attach``.
     """
     options = json.loads(request)
     if options.get("monitor"):
         steps = MonitorSteps(options["monitor"], options.get("first_step") or 0)
-        Attachment(steps, options.get("model"), None).install()
+        Attachment(steps, options.get("model"), note).install()
 
 
 class MonitorSteps:
@@ -37,7 +38,7 @@ class MonitorSteps:
     """
 
     subject = "the monitor"
-    nothing = "nothing was watched"
+    event = "watched"
 
     def __init__(self, config: str, first_step: int) -> None:
         self._config = config

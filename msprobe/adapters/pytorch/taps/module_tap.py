@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ from msprobe.adapters.pytorch.compile.recompilation import (
     skip_in_dynamo,
 )
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
+from msprobe.adapters.pytorch.taps.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
@@ -77,6 +79,7 @@ class TorchModuleTap:
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._direct = ReplacedMethods(nn.Module, "forward", self._direct_call)
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._passes = NestedBackward()
         self.parameter_names = ParameterNames()
         self._focused: dict[str, NamedModule] = {}
         self._unfocused: dict[int, Entry] | None = None
@@ -178,6 +181,7 @@ class TorchModuleTap:
         try:
             with (
                 patches.in_force(),
+                self._passes.attach(),
                 self._exported.attach(),
                 reporting_versions(self._thread),
                 RECOMPILE_GUARD.in_force(self._direct),
@@ -207,8 +211,9 @@ class TorchModuleTap:
             for key, parameter in site.parameters()
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
         }
+        uses = Counter(identity for _, identity in own)
         hooks = [
-            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
+            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key, tied=uses[id(parameter)] > 1)
             for parameter, site, key in own.values()
         ]
         hooks += [
@@ -222,11 +227,14 @@ class TorchModuleTap:
 
         return detach
 
-    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str) -> Any:
+    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str, *, tied: bool) -> Any:
         report = functools.partial(self._report_gradient, site, key)
         if not is_sharded(parameter):
+            more = (lambda: True) if tied else site.repeats
+            at_once = TensorHook(self._thread, report)
+            arrive = functools.partial(self._passes.arrive, (site.stem, key), more, at_once)
             with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
-                return parameter.register_hook(TensorHook(self._thread, report))
+                return parameter.register_hook(arrive)
         # the gradient of a shard never passes a node of its own
         accumulated: Any = TensorHook(self._thread, lambda shard: report(shard.grad))
         return parameter.register_post_accumulate_grad_hook(accumulated)

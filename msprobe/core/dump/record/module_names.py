@@ -62,6 +62,16 @@ class NamedModule:
         """Whether a call has been numbered since the last ``reset``."""
         return repr(self.calls) != repr(itertools.count())
 
+    def repeats(self) -> bool:
+        """Return whether the module was called more often than once and once again by a recomputation.
+
+        That is so for each time that its gradients arrive, hence for each micro batch.
+        """
+        if self._shared is not None:
+            return True
+        count = int(repr(self.calls)[len("count(") : -1])
+        return count > 2 * (self._gradient_number + 2)
+
     def gradient_name(self, key: str) -> str:
         """Return the entry for the gradient of parameter ``key``.
 

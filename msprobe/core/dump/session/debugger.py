@@ -111,9 +111,6 @@ class Debugger:
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)
-            if note := config.task_spec.no_collection:
-                logger.warning("task %s: %s", config.task, note)
-                cls._instance.service.should_stop_service = True
             cls._model = model
             cls._arguments = arguments
             if config.enable_dataloader:

@@ -40,16 +40,19 @@ class Service:
 
     def __init__(self, session: DumpSession) -> None:
         self.config = settings_of(session.config, session.backend.name)
-        self.should_stop_service = False
+        self.should_stop_service = bool(session.config.task_spec.no_collection)
         self._source = session.config
         self._applied = str(session.config.dump_path)
 
     def before_start(self) -> bool:
         """Apply what was written to this object; return whether this start may collect.
 
-        It may not when ``should_stop_service`` was set, or ``dump_path`` is a URL now, which is logged once.
+        It may not when ``should_stop_service`` was set, as it is for a task that collects nothing, or ``dump_path`` is
+        a URL now. Both are logged once.
         """
         session = process_debugger.current()
+        if (note := session.config.task_spec.no_collection) and first_time(("no collection", note)):
+            logger.warning("task %s: %s", session.config.task, note)
         if session.config is not self._source:
             self._follow(session.config)
         dump_path = str(self.config.dump_path)

@@ -113,7 +113,7 @@ if GRAPH:
     seen["chosen"] = recorded("chosen", steps=1, statistics=section) if level == "O0" else []
 else:
     seen["async"] = recorded("async", steps=1, task="tensor", async_dump=True, tensor={"data_mode": ["backward"]})
-    seen["filtered"] = recorded("filtered", step=[1], statistics={"list": ["split"], "data_mode": ["output"]})
+    seen["filtered"] = recorded("filtered", step=[1], statistics={"list": ["split"], "data_mode": ["backward"]})
     scope = ["Cell.inner.split.Split.forward.0", "Cell.inner.join.Join.forward.0"]
     section = {"scope": scope, "summary_mode": "md5", "tensor_list": ["split"]}
     seen["scope"] = recorded("scope", steps=1, statistics=section)

@@ -15,11 +15,12 @@ class Notes:
     """Implements ``Collection``: keeps the models of each iteration, and what became of it."""
 
     subject = "the test"
-    nothing = "nothing was noted"
+    event = "noted"
 
     def __init__(self) -> None:
         self.events: list[str] = []
         self.iterations: list[set[str]] = []
+        self.reason = ""
         self._open: set[str] | None = None
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
@@ -44,6 +45,10 @@ class Notes:
     def conclude(self) -> None:
         self.events.append("conclude")
 
+    def note(self, event: str, **facts: str) -> None:
+        """Keep why nothing was recorded."""
+        self.reason = facts.get("text", self.reason)
+
     @property
     def is_open(self) -> bool:
         """Whether an iteration has begun that did not end."""
@@ -55,7 +60,7 @@ def followed(model: str | None = None) -> Iterator[Notes]:
     """Follow what runs inside this context; at its end the program is at its end."""
     gc.collect()  # modules and optimizers of earlier tests
     notes = Notes()
-    attachment = Attachment(notes, model, None)
+    attachment = Attachment(notes, model, notes.note)
     attachment.install()
     try:
         yield notes

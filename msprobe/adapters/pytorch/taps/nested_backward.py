@@ -1,0 +1,97 @@
+"""Gradients of parameters that several backward passes inside one bring, added up as the outer one does.
+
+Reentrant checkpointing runs a backward pass of its own for each block. A parameter that several blocks share gets a
+gradient from each of them, where the run without checkpointing gets their sum at once. So what arrives inside a nested
+pass is kept until the outermost one ends, where the parameter may get more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.core.capture.patching import Patches
+
+_add = torch._C._VariableFunctions.add
+_graph_task = torch._C._current_graph_task_id
+
+
+@dataclass(slots=True)
+class _Sum:
+    thread: int
+    gradient: torch.Tensor
+    report: Callable[[Any], None]
+
+
+class NestedBackward:
+    """Follows the backward passes of all threads, and holds what nested ones bring."""
+
+    def __init__(self) -> None:
+        self._nested = threading.local()
+        self._outermost: set[int] = set()  # threads in which one runs
+        self._sums: dict[Any, _Sum] = {}
+
+    def arrive(self, key: Any, more: Callable[[], bool], report: Callable[[Any], None], gradient: torch.Tensor) -> None:
+        """Report a gradient, now or as a part of a sum.
+
+        Args:
+            key: of the parameter.
+            more: returns whether a further pass may bring the parameter a gradient.
+            report: takes the gradient, or the sum at the end of the outermost pass.
+            gradient: what one pass brings.
+        """
+        held = self._sums.get(key)
+        if held is not None:
+            with torch.no_grad():
+                held.gradient = _add(held.gradient, gradient)
+        elif getattr(self._nested, "depth", 0) and more():
+            self._sums[key] = _Sum(threading.get_ident(), gradient, report)
+        else:
+            report(gradient)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        """Follow calls of ``torch.autograd.backward``."""
+        patches = Patches()
+        patches.plan(torch.autograd, "backward", self._followed(torch.autograd.backward))
+        with RECOMPILE_GUARD.in_force(patches):
+            yield
+
+    def _followed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(*args, **kwargs)
+            with self._pass():
+                return original(*args, **kwargs)
+
+        return backward
+
+    @contextlib.contextmanager
+    def _pass(self) -> Iterator[None]:
+        thread, nested = threading.get_ident(), _graph_task() != -1
+        if nested:
+            self._nested.depth = getattr(self._nested, "depth", 0) + 1
+        else:
+            self._outermost.add(thread)
+        try:
+            yield
+        finally:
+            if nested:
+                self._nested.depth -= 1
+            else:
+                self._outermost.discard(thread)
+                self._report_sums()
+
+    def _report_sums(self) -> None:
+        """Report what belongs to no pass that still runs: threads of the engine have no outermost pass."""
+        for key, held in list(self._sums.items()):
+            if held.thread not in self._outermost and self._sums.pop(key, None) is not None:
+                held.report(held.gradient)
