@@ -7,7 +7,7 @@ before it recorded a call of the step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -78,14 +78,18 @@ def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], opt
     lost: list[str] = []
     left = _by_step(replicas(places[0], options.target_parallel, "target", lost))
     right = _by_step(replicas(places[1], options.golden_parallel, "golden run", lost))
-    if options.pair == ORDER or _are_named(paths, places):
+    if not options.step_pairs and (options.pair == ORDER or _are_named(paths, places)):
         pairs, unpaired = _in_order(left, right)
         return _selected(pairs, [*(_Unpaired(line, missing=True) for line in lost), *unpaired], options)
     pairs = []
     unpaired = [_Unpaired(line, missing=True) for line in lost]
     if not options.spread:
         unpaired += map(_Unpaired, _other_numbers_of_ranks(left, right))
-    for targets, goldens in _step_pairs(left, right, unpaired):
+    if options.step_pairs:
+        steps = _asked_pairs(left, right, options.step_pairs)
+    else:
+        steps = _step_pairs(left, right, unpaired)
+    for targets, goldens in steps:
         matched = _rank_pairs(targets, goldens)
         pairs.extend(matched)
         for number, side in enumerate((targets, goldens)):
@@ -199,7 +203,7 @@ def _selected(pairs: _Pairs, unpaired: Sequence[_Unpaired], options: MappingOpti
     Raises:
         NotComparableError: no pair has.
     """
-    ranks, steps = numbers("rank", options.rank), numbers("step", options.step)
+    ranks, steps = numbers("rank", options.rank), options.steps
 
     def is_selected(place: Place) -> bool:
         return (not ranks or place.number in ranks) and (not steps or place.step in steps)
@@ -254,6 +258,20 @@ def _step_pairs(left: _Steps, right: _Steps, unpaired: list[_Unpaired]) -> list[
             )
         unpaired.extend(_Unpaired(f"step {step} only in the {side}") for step in steps if step not in other)
     return [(left[step], right[step]) for step in left if step in right]
+
+
+def _asked_pairs(left: _Steps, right: _Steps, pairs: Mapping[int, int]) -> list[tuple[list[Place], list[Place]]]:
+    """Return the places of the steps that the user pairs.
+
+    Raises:
+        NotComparableError: a side has no such step.
+    """
+    for side, steps, asked in (("target", left, pairs.keys()), ("golden run", right, pairs.values())):
+        missing = next((step for step in asked if step not in steps), None)
+        if missing is not None:
+            there = ", ".join(map(str, steps))
+            raise NotComparableError(f"step {missing} is not in the {side}, which has {there}; give pairs of steps A:B")
+    return [(left[target], right[golden]) for target, golden in pairs.items()]
 
 
 def _rank_pairs(targets: list[Place], goldens: list[Place]) -> list[tuple[Place, Place]]:

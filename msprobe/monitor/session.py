@@ -83,6 +83,7 @@ class MonitorSession:
         self._parameters: dict[Place, Any] = {}
         self._lasting: dict[frozenset[str], list[tuple[int, Any]]] = {}
         self._hooks: list[Remove] = []
+        self._stages = 0
         self._failed: list[RowSink] = []
         self._alerts_failed = False
         self._observers = list(observers)
@@ -114,21 +115,29 @@ class MonitorSession:
         plan = self.plan
         self._any_optimizer = optimizer is None
         modules: set[str] = set()
-        for stage, model in enumerate(models):
-            modules |= self._attach_modules(stage, model)
-            named = self._labelled({
-                name: one for name, one in self._watch.parameters(model) if plan.holds_parameter(name)
-            })
-            self._parameters.update({Place(stage, name): one for name, one in named.items()})
-            if plan.watches(GRADIENT_UNREDUCED, GRADIENT_MICRO):
-                report = functools.partial(self.accumulated, stage)
-                self._hooks.append(self._watch.watch_gradients(named, report))
+        for model in models:
+            modules |= self.add(model)
         choice = plan.collectives
         if plan.watches(COMMUNICATION) and (not choice.ranks or self._watch.rank() in choice.ranks):
             self._hooks.append(self._watch.watch_collectives(self))
         if not by_caller:
             self._hooks.append(self._watch.watch_optimizer(optimizer, self))
         self._check_targets(modules)
+
+    def add(self, model: Any) -> set[str]:
+        """Watch one more chunk, and return the names of its modules."""
+        if not self._active:
+            return set()
+        stage, self._stages = self._stages, self._stages + 1
+        modules = self._attach_modules(stage, model)
+        named = self._labelled({
+            name: one for name, one in self._watch.parameters(model) if self.plan.holds_parameter(name)
+        })
+        self._parameters.update({Place(stage, name): one for name, one in named.items()})
+        if self.plan.watches(GRADIENT_UNREDUCED, GRADIENT_MICRO):
+            report = functools.partial(self.accumulated, stage)
+            self._hooks.append(self._watch.watch_gradients(named, report))
+        return modules
 
     def _check_targets(self, modules: Collection[str]) -> None:
         target = self.plan.missing_target(modules)

@@ -6,6 +6,7 @@ monitor.set_monitor(model, optimizer, grad_acc_steps=1)         # then train as 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
@@ -69,6 +70,7 @@ class TrainerMon:
         self._kept = LastStep()
         self._switch: ConfigSwitch | None = None
         self._end_switch: Remove | None = None
+        self._ends_by_hand = False
         self._step = 0
 
     @classmethod
@@ -166,6 +168,7 @@ class TrainerMon:
         assert training is not None
         settings = self.settings
         plan = plan_of(settings, training.micro_steps, start)
+        plan = dataclasses.replace(plan, ends_by_hand=self._ends_by_hand and self._switch is None)
         root, rank = output_folder(), self._watch.rank()
         observers: list[CallObserver] = [CallStacks(training.folder)] if settings.stack_info else []
         if settings.print_struct:

@@ -149,7 +149,7 @@ def _recorded(places: list[Place]) -> tuple[list[Place], list[str]]:
 
 def _selected(places: list[Place], mapping: MappingOptions) -> list[Place]:
     """Return the places of the ranks and steps that the user asks for."""
-    ranks, steps = numbers("rank", mapping.rank), numbers("step", mapping.step)
+    ranks, steps = numbers("rank", mapping.rank), mapping.steps
     selected = [
         place for place in places if (not ranks or place.number in ranks) and (not steps or place.step in steps)
     ]

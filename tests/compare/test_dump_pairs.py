@@ -111,6 +111,28 @@ def test_by_order_the_steps_that_are_over(tmp_path: Path) -> None:
     assert found.unpaired == ["rank1 of step 4 only in the golden run"]
 
 
+def test_steps_of_other_numbers(tmp_path: Path) -> None:
+    """A run that was resumed at step 3 against the steps of one that began there."""
+    target, golden = [f"step{step}/rank0" for step in (3, 4)], [f"step{step}/rank0" for step in (0, 1)]
+    assert _names(_located(tmp_path, target, golden, step="3:0, 4:1")) == [(3, 0, 0, 0), (4, 0, 1, 0)]
+    assert _names(_located(tmp_path, target, golden, step="4:0")) == [(4, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("3:7", "step 7 is not in the golden run, which has 0"),
+        ("0:0", "step 0 is not in the target, which has 3"),
+        ("3:0,4", "pairs of a step of the target and one of the golden run"),
+        ("3:0,3:1", "pairs of a step"),
+        ("3:x", "pairs of a step"),
+    ],
+)
+def test_pairs_of_steps_that_cannot_be(tmp_path: Path, step: str, said: str) -> None:
+    with pytest.raises(MsprobeException, match=said):
+        _located(tmp_path, ["step3/rank0"], ["step0/rank0"], step=step)
+
+
 def test_only_some_ranks_and_steps(tmp_path: Path) -> None:
     names = [f"step{step}/rank{rank}" for step in (0, 1) for rank in range(4)]
     found = _located(tmp_path, names, names, rank="0-1,3", step="1")

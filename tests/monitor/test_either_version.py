@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from msprobe.cli.main import run  # noqa: E402
 from msprobe.core.errors import MsprobeException  # noqa: E402
-from msprobe.monitor.either_version import check, is_second_version, watch_training  # noqa: E402
+from msprobe.monitor.either_version import WatchedIterations, check, is_second_version, watch_training  # noqa: E402
 from tests.monitor.trained import Net, rows_of  # noqa: E402
 from tests.rules.tree import ROOT  # noqa: E402
 
@@ -69,6 +70,29 @@ def test_the_first_optimizer_that_holds_parameters_ends_steps(
     expected = {"grad_reduced_3-3.csv", "grad_reduced_4-4.csv"}, {"weight_grad_step3-3.csv", "weight_grad_step4-4.csv"}
     assert names >= expected[version]
     assert not any("5" in name for name in names)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_steps_that_the_caller_ends_hold_all_optimizers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """The second model is named in the middle of a step, as one is that is called for the first time."""
+    monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path / "out"))
+    models = torch.nn.Linear(8, 3), torch.nn.Linear(3, 1)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    watched = WatchedIterations(configs(tmp_path / "out")[version], "pytorch", models[:1], first_step=3)
+    watched.add(models[1])
+    for _ in range(2):
+        models[1](models[0](torch.randn(4, 8))).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        watched.end_step()
+    watched.stop()
+    files = sorted((tmp_path / "out").glob("*/*grad_reduced*" if version == 0 else "*/weight_grad*"))
+    assert len(files) == 2
+    for path in files:
+        with path.open() as lines:
+            assert {row["vpp_stage"] for row in csv.DictReader(lines)} == {"0", "1"}
 
 
 @pytest.mark.slow

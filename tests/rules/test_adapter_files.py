@@ -18,6 +18,13 @@ EVERYWHERE = {
 OWN = {
     "pytorch": {
         "auto_attach.py": "msprobe run attaches to PyTorch programs only",
+        "attach/attachment.py": "msprobe run attaches to PyTorch programs only",
+        "attach/call_modes.py": "msprobe run attaches to PyTorch programs only",
+        "attach/collection.py": "msprobe run attaches to PyTorch programs only",
+        "attach/iterations.py": "msprobe run attaches to PyTorch programs only",
+        "attach/models.py": "msprobe run attaches to PyTorch programs only",
+        "attach/module_tree.py": "msprobe run attaches to PyTorch programs only",
+        "attach/optimizers.py": "msprobe run attaches to PyTorch programs only",
         "monitor/auto_monitor.py": "msprobe run attaches to PyTorch programs only",
         "monitor/feature_watch.py": "l2_targets are computed for PyTorch only",
         "monitor/own_hook.py": "hooks of torch are saved and copied with a module",

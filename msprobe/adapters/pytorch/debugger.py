@@ -12,7 +12,7 @@ from msprobe.core.backend.support import PYTORCH
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.session.debugger import Debugger
+from msprobe.core.dump.session.debugger import Debugger, models_in
 
 
 class PrecisionDebugger(Debugger):
@@ -27,8 +27,8 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def is_model(cls, value: Any) -> bool:
-        """Return whether ``value`` is a module, or a non-empty list or tuple of modules."""
-        parts = value if isinstance(value, (list, tuple)) else [value]
+        """Return whether ``value`` is a module, or a non-empty list, tuple or mapping of modules."""
+        parts = models_in(value)
         return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
 
     @classmethod

@@ -8,18 +8,24 @@ from msprobe.cli.options.shared import shared
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @shared("config", help="What to collect (.json, .yaml).")
 @click.option("--monitor", metavar="FILE", help="What to watch (.json, .yaml): of TrainerMon or TrainerMonitorV2.")
-@shared("model", help="Class of the model; default: the outermost module that is called first.")
+@shared("model", help="Class of the only model; default: all that are called from outside any module.")
+@click.option(
+    "--first-step", type=click.IntRange(0), default=0, metavar="N", help="Number of the first step (resumed run)."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(config: str | None, monitor: str | None, model: str | None, command: tuple[str, ...]) -> int:
+def command(
+    config: str | None, monitor: str | None, model: str | None, first_step: int, command: tuple[str, ...]
+) -> int:
     """Run COMMAND, and collect from the Python processes it starts (--config) or watch them (--monitor).
 
-    Collecting starts at the first forward call of the model and goes to the next step after each optimizer step.
+    Collecting starts at the first forward call of a model that is trained; each iteration of the training is a step.
     COMMAND is a program with its arguments, such as `python train.py --epochs 1` or `torchrun --nproc-per-node 2
     train.py`; a .py file alone is run with this Python. The exit status is that of COMMAND. A line at the end says
     when no step was recorded, and why.
     """
     import sys
     from pathlib import Path
+    from typing import Any
 
     from msprobe.core.config import load_config
     from msprobe.core.errors import InterfaceError
@@ -33,8 +39,9 @@ def command(config: str | None, monitor: str | None, model: str | None, command:
     if monitor is not None:
         check(monitor)
     files = {"config": config, "monitor": monitor}
-    request = {name: str(Path(file).absolute()) for name, file in files.items() if file is not None}
+    request: dict[str, Any] = {name: str(Path(file).absolute()) for name, file in files.items() if file is not None}
     request |= {"model": model} if model is not None else {}
+    request |= {"first_step": first_step} if first_step else {}
     program = attached_program(command, request, "run")
     sys.stdout.flush()
     return launch(program, settings, monitor=monitor is not None)

@@ -66,7 +66,7 @@ _RANKS_AND_STEPS = (
         help="How ranks and steps of the two sides pair.",
     ),
     shared("rank", help="Compare only these ranks."),
-    shared("step", help="Compare only these steps."),
+    shared("step", help="Compare only these steps; A:B compares step A of the target with step B of the golden run."),
     shared(
         "run",
         metavar="N[,M]",

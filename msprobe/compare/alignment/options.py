@@ -111,6 +111,7 @@ class MappingKeywords(TypedDict, total=False):
 PRECISIONS = ("tf32", "hf32")
 NUMBER, ORDER = "number", "order"
 _RUN = re.compile(r"(\d+|all)(,(\d+|all))?")
+_STEP_PAIR = re.compile(r"(\d+):(\d+)")
 BACKENDS = ("fsdp", "megatron")
 """Frameworks that train the model of a consistency check. Both arrangements of layers are recognised by themselves."""
 _ONE_RANK = Layout()
@@ -129,7 +130,7 @@ class MappingOptions:
         layer_mapping: names of layers by the class of the layer around them.
         pair: how ranks and steps pair: by ``number``, or by ``order`` where both sides number them differently.
         rank: the ranks to compare as numbers and ranges (``0-2,5``), by their number in the target; None: all.
-        step: the steps to compare, in the same way.
+        step: the steps to compare, in the same way; or pairs ``A:B`` of a step of the target and one of the golden run.
         run: which run of a folder that holds several, ``N`` or ``N,M`` for both sides, as ``store.runs`` counts them.
         target_parallel: over how many ranks the target spreads a model (``tp=2,pp=1``).
         golden_parallel: the same of the golden run.
@@ -170,6 +171,16 @@ class MappingOptions:
         """Return the run of the target and that of the golden run; None takes the newest."""
         target, _, golden = (self.run or "").partition(",")
         return target or None, golden or target or None
+
+    @property
+    def step_pairs(self) -> Mapping[int, int]:
+        """Return the steps of the golden run by the steps of the target that they pair with; empty for the same."""
+        return step_pairs(self.step)
+
+    @property
+    def steps(self) -> Collection[int]:
+        """Return the steps of the target to compare; empty for all."""
+        return self.step_pairs or numbers("step", self.step)
 
     @property
     def spread(self) -> bool:
@@ -222,8 +233,8 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
     if values.get("precision") is not None and values["precision"] not in PRECISIONS:
         raise _invalid(f"precision {values['precision']!r}; known: {', '.join(PRECISIONS)}")
     values["ignore_dtype"] = bool(values.get("ignore_dtype"))
-    for name in ("rank", "step"):
-        numbers(name, values.get(name))
+    numbers("rank", values.get("rank"))
+    _check_steps(values.get("step"))
     run = values.get("run")
     if run is not None and not (isinstance(run, str) and _RUN.fullmatch(run)):
         raise _invalid(f"run {run!r}: give the number of a run, all, or one for each side such as 2,1")
@@ -252,6 +263,8 @@ def _check_requests(values: Mapping[str, Any]) -> None:
     names = [name for name in ("target_request", "golden_request") if values.get(name) is not None]
     if not names:
         return
+    if step_pairs(values.get("step")):
+        raise _invalid(f"{names[0]} and step {values['step']!r} both say which steps pair; give one of them")
     from msprobe.compare.inputs.request_rows import parse_request  # only where a request is compared
 
     for name in names:
@@ -313,6 +326,27 @@ def numbers(name: str, text: Any) -> Collection[int]:
         return IntRanges.of(*str(text).split(","))
     except ValueError as error:
         raise _invalid(f"{name} {text!r}: {error}; give numbers and ranges such as 0-2,5") from None
+
+
+def step_pairs(text: Any) -> dict[int, int]:
+    """Return the pairs of a text such as ``3:0,4:1``, by the first of each; an empty dict for a text without pairs.
+
+    Raises:
+        MsprobeException: some are pairs and some are not, or a step of the target is in two of them.
+    """
+    parts = [part.strip() for part in str(text).split(",")]
+    if not any(":" in part for part in parts):
+        return {}
+    pairs = [_STEP_PAIR.fullmatch(part) for part in parts]
+    found = {int(pair[1]): int(pair[2]) for pair in pairs if pair is not None}
+    if len(found) < len(parts):
+        raise _invalid(f"step {text!r}: give pairs of a step of the target and one of the golden run, such as 3:0,4:1")
+    return found
+
+
+def _check_steps(text: Any) -> None:
+    if not step_pairs(text):
+        numbers("step", text)
 
 
 def _invalid(text: str) -> MsprobeException:

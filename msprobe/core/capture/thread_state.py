@@ -22,12 +22,14 @@ class ThreadState(threading.local):
         compiling: True while a compiler works, or a framework tries a model out; the modules that it calls are not
             called by the program.
         live: the check of the call that begins, where a task runs calls again; it is for the function of that call.
+        module: the innermost observed module whose call runs, recorded or left out.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
     busy: int = False
     compiling = False
     live: Any = None
+    module: Any = None
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []

@@ -119,33 +119,36 @@ def wrap_module_call(
         site = None if observer is None else find_site(module)
         if observer is None or site is None:
             return original(module, *args, **kwargs)
-        busy = thread.busy
-        try:
-            thread.busy = True
-            if around_begin is None:
-                record = observer.module_begin(site, args, kwargs)
-            else:
-                with around_begin(module):
-                    record = observer.module_begin(site, args, kwargs)
-        finally:
-            thread.busy = busy
-        if record is None:
-            return original(module, *args, **kwargs)
-        try:
-            result = original(module, *args, **kwargs)
-        except BaseException as error:
+        outer, thread.module, busy = thread.module, module, thread.busy
+        try:  # noqa: PLR1702  (one frame for each level of modules, and no context manager: this is the hot path)
             try:
                 thread.busy = True
-                observer.module_fail(record, error)
+                if around_begin is None:
+                    record = observer.module_begin(site, args, kwargs)
+                else:
+                    with around_begin(module):
+                        record = observer.module_begin(site, args, kwargs)
             finally:
                 thread.busy = busy
-            raise
-        try:
-            thread.busy = True
-            observer.module_end(record, result)
+            if record is None:
+                return original(module, *args, **kwargs)
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException as error:
+                try:
+                    thread.busy = True
+                    observer.module_fail(record, error)
+                finally:
+                    thread.busy = busy
+                raise
+            try:
+                thread.busy = True
+                observer.module_end(record, result)
+            finally:
+                thread.busy = busy
+            return result
         finally:
-            thread.busy = busy
-        return result
+            thread.module = outer
 
     return call
 

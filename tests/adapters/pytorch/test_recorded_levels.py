@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from tests.adapters.pytorch.networks import Inplace, Keywords, Mlp, Nested, Shared
@@ -149,6 +150,69 @@ def test_several_models_carry_their_index(bench: Any) -> None:
     names = bench.read().names(".forward.")
     assert names[0] == "Module.0.fc1.Linear.forward.0"
     assert names[-1] == "Module.1.layer.Linear.forward.0"
+
+
+def test_several_models_carry_their_name(bench: Any) -> None:
+    first, second = Mlp(), Keywords()
+    debugger = bench.open("L0")
+    debugger.start(model={"": first})
+    first(torch.ones(1, 4))
+    debugger.start(model={"other": second})  # in the middle of a step
+    second(torch.ones(1, 4)).sum().backward()
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    names = recorded.names(".forward.")
+    assert names[0] == "Module.fc1.Linear.forward.0"
+    assert names[-1] == "Module.other.layer.Linear.forward.0"
+    assert "Module.other.layer.Linear.parameters_grad.0" in recorded.data
+
+
+class Direct(nn.Module):
+    """Calls its parts by ``forward``, one of them a class whose ``forward`` calls that of its base."""
+
+    class Twice(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(super().forward(x))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.twice, self.last = nn.Linear(4, 4), self.Twice(4, 4), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.twice.forward(self.first.forward(x)))
+
+
+def test_parts_called_by_forward_are_recorded_as_by_call(bench: Any) -> None:
+    before = nn.Linear.forward, Direct.Twice.forward
+    train_once(bench.open("L0"), Direct())
+    recorded = bench.read()
+    expected = [f"Module.{name}.forward.0" for name in ("first.Linear", "twice.Twice", "last.Linear")]
+    assert recorded.names(".forward.") == expected
+    assert {name.replace("forward", "backward") for name in expected} <= set(recorded.data)
+    assert (nn.Linear.forward, Direct.Twice.forward) == before
+
+
+def test_a_forward_that_the_program_sets_while_it_is_replaced_stays(bench: Any) -> None:
+    class Patched(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x)
+
+    model = nn.Sequential(Patched(4, 1))
+    debugger = bench.open("L0")
+    debugger.start(model=model)
+    inner = Patched.forward
+    Patched.forward = lambda self, x: inner(self, x) + 1  # type: ignore[method-assign]
+    own = Patched.forward
+    model(torch.ones(1, 4))
+    debugger.stop()
+    assert Patched.forward is own
+    model(torch.ones(1, 4))  # is not recorded, though gradients of the step still are
+    debugger.start(model=model)
+    model(torch.ones(1, 4))
+    debugger.stop()
+    assert Patched.forward is own
+    assert bench.read().names(".forward.") == [f"Module.0.Patched.forward.{number}" for number in range(2)]
 
 
 def test_shared_modules_have_one_name_and_count_on(bench: Any) -> None:

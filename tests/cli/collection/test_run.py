@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.check.job import check
 from tests import forked
 from tests.rules.tree import ROOT
 
@@ -152,6 +153,124 @@ def test_evaluation_is_no_part_of_a_training_step(tmp_path: Path, program: str, 
         assert sum("Module.0.Linear.forward" in name for name in recorded) == forward
         assert sum("Module.0.Linear.backward" in name for name in recorded) == backward
         assert ("Tensor.add_.0.forward" in recorded) is bool(backward)  # the optimizer
+
+
+GAN = """
+import sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Generator(nn.Sequential):
+    pass
+
+
+class Discriminator(nn.Sequential):
+    pass
+
+
+g = Generator(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+d = Discriminator(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+og, od = torch.optim.Adam(g.parameters(), 1e-2), torch.optim.Adam(d.parameters(), 1e-2)
+bce, one, zero = nn.BCEWithLogitsLoss(), torch.ones(6, 1), torch.zeros(6, 1)
+for _ in range(3):
+    d.zero_grad()
+    bce(d(torch.randn(6, 4)), one).backward()
+    fake = g(torch.randn(6, 4))
+    bce(d(fake.detach()), zero).backward()
+    od.step()
+    if sys.argv[1] == "good":
+        g.zero_grad()
+    bce(d(fake), one).backward()
+    og.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["good", "faulty"])
+def test_gradients_that_nobody_clears_are_found_in_a_gan(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "train.py").write_text(GAN)
+    (tmp_path / "c.json").write_text('{"dump_path": "dump", "level": "mix"}')
+    result = attached(tmp_path, "train.py", kind)
+    assert result.returncode == 0, result.stderr
+    assert "left out" not in result.stdout
+    assert "attached to Discriminator as Module.Discriminator, Generator as Module.Generator" in result.stdout
+    for step in range(3):
+        recorded = names(tmp_path, step)
+        assert {f"Module.Discriminator.0.Linear.forward.{call}" for call in range(3)} <= set(recorded)
+        assert "Module.Generator.2.Linear.backward.0" in recorded
+    found = [finding.rule for finding in check([str(tmp_path / "dump")]).findings]
+    assert found == ([] if kind == "good" else ["gradients_not_cleared"])
+
+
+BY_HAND = """
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+for _ in range(3):
+    model(torch.ones(2, 4)).sum().backward()
+    for parameter in model.parameters():
+        parameter.data.sub_(parameter.grad.data * 0.1)
+        parameter.grad.data.zero_()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_updates_by_hand_end_steps_and_leave_no_record_of_the_look_for_them(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BY_HAND)
+    (tmp_path / "c.json").write_text('{"dump_path": "dump", "level": "mix"}')
+    assert attached(tmp_path, "train.py").returncode == 0
+    for step in range(3):
+        recorded = names(tmp_path, step)
+        assert [name for name in recorded if "0.Linear.forward" in name] == ["Module.0.Linear.forward.0"]
+        assert not any(".any." in name for name in recorded)
+
+
+LOADER = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Data(Dataset):
+    def __init__(self):
+        self.transform = nn.Linear(4, 4).requires_grad_(False)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.transform(torch.full((4,), float(index)))
+
+
+if __name__ == "__main__":
+    model = nn.Sequential(nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for batch in DataLoader(Data(), 2, num_workers=1, multiprocessing_context=sys.argv[1]):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_workers_of_a_data_loader_leave_no_folder(tmp_path: Path, context: str) -> None:
+    (tmp_path / "train.py").write_text(LOADER)
+    (tmp_path / "c.json").write_text('{"dump_path": "dump", "level": "mix"}')
+    result = run(tmp_path, "-c", "c.json", "--first-step", "5", "--", sys.executable, "train.py", context)
+    assert result.returncode == 0, result.stderr
+    assert len(list((tmp_path / "dump").glob("*/*"))) == 2
+    for step in (5, 6):
+        assert [name for name in names(tmp_path, step) if name.startswith("Module") and "forward" in name] == [
+            "Module.0.Linear.forward.0"
+        ]
 
 
 @pytest.mark.slow

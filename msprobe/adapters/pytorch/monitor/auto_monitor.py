@@ -1,73 +1,73 @@
 """Watch a program without lines of msprobe: ``msprobe run --monitor`` loads this when torch has been imported.
 
-The model is found as for collection (``auto_attach.Attachment``). It is watched from its first call in a training on;
+Models and iterations are those of a collection (``attach``). A model is watched from its first call in a training on;
 evaluation is left out, because calls in evaluation mode are not reported.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from msprobe.adapters.pytorch.auto_attach import Attachment, ignore
-from msprobe.core.errors import MsprobeException
-from msprobe.core.log import logger
-from msprobe.monitor.either_version import watch_training
+from torch import nn
+
+from msprobe.adapters.pytorch.attach.attachment import Attachment, Note, ignore
+from msprobe.monitor.either_version import WatchedIterations
 
 
-def attach(request: str, note: Callable[..., None] = ignore) -> None:
+def attach(request: str, note: Note = ignore) -> None:
     """Watch this process.
 
     Args:
-        request: JSON with ``monitor`` (a path; nothing is watched without) and ``model`` (a class name or null).
+        request: JSON with ``monitor`` (a path; nothing is watched without), ``model`` (a class name or null) and
+            ``first_step`` (the number of the first step).
         note: as for ``auto_attach.attach``.
     """
     options = json.loads(request)
     if options.get("monitor"):
-        MonitorAttachment(options["monitor"], options.get("model"), note).install()
+        steps = MonitorSteps(options["monitor"], options.get("first_step") or 0)
+        Attachment(steps, options.get("model"), note).install()
 
 
-class MonitorAttachment(Attachment):
-    """Finds the model, and begins to watch it.
+class MonitorSteps:
+    """Implements ``attach.collection.Collection``: each iteration is a step of the monitor.
 
     Args:
         config: the configuration of the monitor.
-        model: the class of the model, or None.
-        note: as for ``auto_attach.attach``.
+        first_step: the number of the first step.
     """
 
-    def __init__(self, config: str, model: str | None, note: Callable[..., None]) -> None:
-        super().__init__(config, model, lambda: None, note)  # there is no debugger to make
-        self._stop: Callable[[], None] | None = None
+    subject = "the monitor"
+    event = "watched"
 
-    def _start(self) -> None:
-        self._running, self._paused = True, False
-        if self._stop is not None:
-            return
-        try:
-            self._stop = watch_training(self._config, "pytorch", self._model)
-            self._note("watched")
-            logger.info("the monitor is attached to %s", type(self._model).__name__)
-        except (MsprobeException, OSError) as error:
-            self._disabled = True
-            logger.error("msprobe run: nothing is watched: %s", error)
+    def __init__(self, config: str, first_step: int) -> None:
+        self._config = config
+        self._first_step = first_step
+        self._watched: WatchedIterations | None = None
+        self._models: set[int] = set()
 
-    def _forget_step(self) -> None:
-        """Keep what there is: evaluation is not in it."""
-        self._running = False
+    def start(self, models: Mapping[str, nn.Module]) -> None:
+        """Watch the models that are not watched yet. Raises MsprobeException, OSError."""
+        new = [model for model in models.values() if id(model) not in self._models]
+        self._models.update(map(id, new))
+        if self._watched is not None:
+            for model in new:
+                self._watched.add(model)
+        elif new:
+            self._watched = WatchedIterations(self._config, "pytorch", new, self._first_step)
 
-    def _pause(self) -> None:
-        """Evaluation is not reported anyway."""
+    def pause(self) -> None:
+        """Do nothing: evaluation is not reported anyway."""
 
-    def _end(self) -> None:
-        if not self._optimizers and os.getpid() == self._process and not self._running:
-            self._calls.learn_from_step()
+    def forget(self) -> None:
+        """Do nothing: what is forgotten is evaluation."""
 
-    def _conclude(self) -> None:
-        if os.getpid() != self._process:
-            return
-        if self._stop is not None:
-            self._stop()
-        elif not self._disabled:
-            self._note("reason", text="no model was called in a training")
+    def end(self) -> None:
+        """End the step."""
+        if self._watched is not None:
+            self._watched.end_step()
+
+    def conclude(self) -> None:
+        """Watch nothing more, and write what is there."""
+        if self._watched is not None:
+            self._watched.stop()

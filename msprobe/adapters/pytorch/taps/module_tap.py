@@ -1,7 +1,8 @@
 """Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
 
 One patch takes the place of hooks on every module: it sees keyword arguments and exceptions, module objects are not
-changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual.
+changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual. Calls
+of ``forward`` that go round it are seen by the methods of the classes (``direct_calls``).
 """
 
 from __future__ import annotations
@@ -25,13 +26,20 @@ from msprobe.adapters.pytorch.compile.compiled_models import (
 )
 from msprobe.adapters.pytorch.compile.compiled_probes import observe
 from msprobe.adapters.pytorch.compile.exported_models import ExportedModels, ObserveFunction, exported_class
-from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
+from msprobe.adapters.pytorch.compile.recompilation import (
+    RECOMPILE_GUARD,
+    is_traced,
+    reported,
+    reporting_versions,
+    skip_in_dynamo,
+)
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.taps.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
+from msprobe.core.capture.direct_calls import ReplacedMethods, wrap_direct_call
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
@@ -72,6 +80,7 @@ class TorchModuleTap:
         self._exported = ExportedModels(self._sites, (current, thread), observe_function)
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._hooks: list[Any] = []
+        self._direct = ReplacedMethods(nn.Module, "forward", self._direct_call)
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._passes = NestedBackward()
         self.parameter_names = ParameterNames()
@@ -143,6 +152,8 @@ class TorchModuleTap:
                 site = self._sites.register(stem, module, _own_parameters)
                 if exported is not None:
                     site.training = _mode_of_export
+                else:
+                    self._direct.cover(module)
                 CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
@@ -177,6 +188,7 @@ class TorchModuleTap:
                 self._passes.attach(),
                 self._exported.attach(),
                 reporting_versions(self._thread),
+                RECOMPILE_GUARD.in_force(self._direct),
             ):
                 yield
         finally:
@@ -249,15 +261,24 @@ class TorchModuleTap:
         find_site = self._site_lookup(original)
         call = wrap_module_call(original, find_site, self._current, self._thread, Tracing(is_traced, _traced_call))
         skip_in_dynamo(call)
-        skip_in_dynamo(find_site, inside=True)
         return call
 
-    def _site_lookup(self, original: Callable[..., Any]) -> Callable[[nn.Module], NamedModule | None]:
-        """Return a function that gives the site of a module whose call is recorded, and None for another call."""
+    def _direct_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that stands for ``forward`` of a class of modules; Dynamo skips its frame."""
+        observed = wrap_module_call(original, self._site_lookup(None), self._current, self._thread)
+        call = wrap_direct_call(original, observed, self._direct, self._thread, is_traced)
+        skip_in_dynamo(call)
+        return call
+
+    def _site_lookup(self, original: Callable[..., Any] | None) -> Callable[[nn.Module], NamedModule | None]:
+        """Return a function that gives the site of a module whose call is recorded, and None for another call.
+
+        With ``original``, calls count only while it is the call of modules that is replaced.
+        """
         sites, thread, compiled, current = self._sites.by_id, self._thread, self._compiled, self._current
 
         def find_site(module: nn.Module) -> NamedModule | None:
-            if current.module_call is not original:
+            if original is not None and current.module_call is not original:
                 return None
             entry = sites.get(id(module))
             if id(module) in compiled.present:
@@ -266,6 +287,7 @@ class TorchModuleTap:
                 return None
             return entry[1]
 
+        skip_in_dynamo(find_site, inside=True)
         return find_site
 
     def _report_parts(self, hooks: list[Any], flat: FlatParameter, gradient: torch.Tensor) -> None:

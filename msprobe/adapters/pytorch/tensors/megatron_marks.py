@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 
 from msprobe.core.dump.record.declared_shards import infer_part
+from msprobe.core.dump.session.debugger import models_in
 
 _STATE = "megatron.core.parallel_state"
 _READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -26,13 +27,13 @@ _GROUP, _GROUP_OF_EXPERTS = "get_tensor_model_parallel_group", "get_expert_tenso
 
 
 def read_marks(model: Any) -> None:
-    """Read the marks of the parameters of a module, or of a list of modules, for all later records of them.
+    """Read the marks of the parameters of a module, or of several modules, for all later records of them.
 
     A model is read once; anything else is left to those who need a model.
     """
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return
-    for part in model if isinstance(model, (list, tuple)) else [model]:
+    for part in models_in(model):
         if isinstance(part, nn.Module) and part not in _READ:
             _READ.add(part)
             for module in part.modules():

@@ -203,7 +203,8 @@ class Debugger:
         """Begin collecting.
 
         Args:
-            model: the module or cell (or a list or tuple of them) whose children are recorded; needed at L0 and mix.
+            model: the module or cell whose children are recorded, or a list, tuple or mapping (by name) of them; needed
+                at L0 and mix.
             token_range: ``[first, last]``: collect only during these forward calls of the model, counted from 0.
             rank_id: names the folder of this process instead of the rank in the job.
             scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
@@ -390,26 +391,43 @@ def _index(name: str, value: Any) -> int:
 
 
 def models_with_prefixes(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
-    """Return each model with the prefix of its children's names: ``prefix``, or ``prefix.position`` in a list.
+    """Return each model with the prefix of its children's names.
+
+    It is ``prefix`` for one model, ``prefix.position`` in a list, ``prefix.name`` in a mapping of names to models,
+    where an empty name stands for ``prefix`` alone. An empty mapping says that the models follow in later starts.
 
     Args:
         kind: the class of models.
         called: the name of that class in messages, such as ``torch.nn.Module``.
 
     Raises:
-        MsprobeException: a part is no model, or the list is empty.
+        MsprobeException: a part is no model, a name is no text, or the list is empty.
     """
-    parts: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
-    if not parts:
-        raise MsprobeException(0, f"start(model=...): the list of models is empty; give a {called}")
-    for position, part in enumerate(parts):
+    if isinstance(model, Mapping):
+        parts = [(name, part, f" under {name!r}") for name, part in model.items()]
+    elif isinstance(model, (list, tuple)):
+        parts = [(str(position), part, f" at position {position}") for position, part in enumerate(model)]
+        if not parts:
+            raise MsprobeException(0, f"start(model=...): the list of models is empty; give a {called}")
+    else:
+        parts = [("", model, "")]
+    for name, part, where in parts:
+        if not isinstance(name, str):
+            raise MsprobeException(0, f"start(model=...): the name of a model is a str, got {argument_text(name)}")
         if not isinstance(part, kind):
-            where = f" at position {position}" if part is not model else ""
             raise MsprobeException(
                 0,
-                f"start(model=...): expected a {called} or a list or tuple of them, got {type(part).__name__}{where}",
+                f"start(model=...): expected a {called} or a list, tuple or mapping of them, got "
+                f"{type(part).__name__}{where}",
             )
-    return [(prefix if part is model else f"{prefix}.{position}", part) for position, part in enumerate(parts)]
+    return [(f"{prefix}.{name}" if name else prefix, part) for name, part, _ in parts]
+
+
+def models_in(model: Any) -> list[Any]:
+    """Return what ``start(model=...)`` got as a list: the parts of a list, tuple or mapping, or the model alone."""
+    if isinstance(model, Mapping):
+        return list(model.values())
+    return list(model) if isinstance(model, (list, tuple)) else [model]
 
 
 def counted_model(model: Any, kind: type, called: str) -> Any:
@@ -418,7 +436,7 @@ def counted_model(model: Any, kind: type, called: str) -> Any:
     Raises:
         MsprobeException: it is no model, or the list is empty.
     """
-    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    first = next(iter(models_in(model)), model)
     if not isinstance(first, kind):
         raise MsprobeException(
             0, f"start(model=...): token_range counts the calls of a {called}, got {type(first).__name__}"

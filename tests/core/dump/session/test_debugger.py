@@ -27,7 +27,7 @@ def test_several_are_numbered(kind: type) -> None:
 @pytest.mark.parametrize(
     "given, told",
     [
-        pytest.param(3, "expected a Model or a list or tuple of them, got int", id="number"),
+        pytest.param(3, "expected a Model or a list, tuple or mapping of them, got int", id="number"),
         pytest.param([Model(), "x"], "got str at position 1", id="text_in_a_list"),
         pytest.param([], "the list of models is empty; give a Model", id="empty_list"),
         pytest.param((), "the list of models is empty; give a Model", id="empty_tuple"),

@@ -1,0 +1,1 @@
+"""A program without lines of msprobe: which of its modules are models, and where its iterations end."""

@@ -1,0 +1,486 @@
+"""Follows the calls of a program, and starts and ends the iterations that are recorded (docs/adr/0030).
+
+An iteration begins with the first call of a model that belongs to a training, or with an optimizer that calls the model
+itself (``step(closure)``). Models that are not trained are recorded inside of iterations; a call of one may also begin
+an iteration, which is forgotten when no call of a training follows. Evaluation between the iterations is left out
+(``call_modes``); a program that only evaluates is collected as one step.
+
+What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ParamSpec, cast
+
+import torch
+from torch import nn
+from torch.utils.data import dataloader, get_worker_info
+
+from msprobe.adapters.pytorch.attach.call_modes import Use, use_of
+from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
+from msprobe.adapters.pytorch.attach.iterations import Iterations, Site, call_site
+from msprobe.adapters.pytorch.attach.models import Model, Models
+from msprobe.adapters.pytorch.attach.module_tree import parameters_of
+from msprobe.adapters.pytorch.attach.optimizers import Optimizers
+from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
+from msprobe.adapters.pytorch.compile.compiled_models import class_name
+from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
+from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
+from msprobe.core.capture.patching import Patches
+from msprobe.core.dump.session.process_debugger import uncaught_error
+from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.log import first_time, logger
+
+_COMPILED_HINT = (
+    " (compiled code ran, and names no model where msprobe looks: compile the model itself, torch.compile(model), or "
+    "make a PrecisionDebugger in the script)"
+)
+_TRANSPARENT = {"DistributedDataParallel", "FullyShardedDataParallel"}
+"""Wrappers whose call is not that of the model: what they do before it is no part of the model."""
+_MOST_SEARCHES = 16
+
+_graph_task = torch._C._current_graph_task_id
+
+
+P = ParamSpec("P")
+Note = Callable[..., None]
+"""``note(event, **facts)`` tells the launcher (``jobs/programs/launcher.py``) what happened."""
+
+
+def ignore(event: str, **facts: Any) -> None:
+    """Take no note: nobody waits for this process."""
+
+
+def _guarded(method: Callable[P, None]) -> Callable[P, None]:
+    """Decorate a method that looks at objects of the program: an error in it ends the collection, not the program."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program must go on
+            cast(Attachment, args[0]).give_up(error)
+
+    return guarded
+
+
+class _Thread(threading.local):
+    """What this thread is inside of: calls of modules, compiled functions, data loaders."""
+
+    inside = 0
+    in_compiled = 0
+    loading = 0
+
+
+class Attachment:
+    """Follows the calls of this process. No error in here reaches the program.
+
+    Args:
+        collection: records the iterations.
+        model: the class of the only model; None for every model.
+        note: tells the launcher what happened.
+    """
+
+    def __init__(self, collection: Collection, model: str | None, note: Note = ignore) -> None:
+        self._collection = collection
+        self._note = note
+        self._process = os.getpid()
+        self._thread = _Thread()
+        self._disabled = False
+        self._optimizers = Optimizers(self)
+        self._models = Models(model, self._optimizers.held)
+        self._iterations = Iterations()
+        self._patches = Patches()
+        self._direct = ReplacedMethods(nn.Module, "forward", self._observed_forward)
+        self._open = False  # an iteration has begun
+        self._running = False  # and is recorded: there is no evaluation inside it
+        self._started: set[int] = set()  # the ids of the models that are recorded in it
+        self._tentative: Site | None = None  # where a model that is not trained has begun it
+        self._empty = False  # an optimizer has begun it, and called no model yet
+        self._for_training: set[Site] = set()
+        self._for_evaluation: set[Site] = set()
+        self._closures_call = True
+        self._unseen = 0  # updates before which no call of a model was seen
+        self._ended = 0
+        self._loaded: dict[str, None] = {}
+        self._at_exit = False
+
+    def install(self) -> None:
+        """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process."""
+        call = self._observed_call(nn.Module.__call__)
+        skip_in_dynamo(call)
+        patches = self._patches
+        patches.plan(nn.Module, "__call__", functools.wraps(nn.Module.__call__)(call))
+        patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
+        patches.plan(torch.autograd, "backward", self._observed_backward(torch.autograd.backward))
+        loader = dataloader._BaseDataLoaderIter
+        patches.plan(loader, "__next__", self._observed_loading(loader.__next__))
+        self._optimizers.plan(patches)
+        self._direct.apply()
+        patches.apply()
+        atexit.register(self.conclude)
+
+    def remove(self) -> None:
+        """Put back what was replaced; nothing more is recorded."""
+        self._disabled = True
+        self._direct.undo()
+        self._patches.undo()
+        self._optimizers.release()
+        atexit.unregister(self.conclude)
+        atexit.unregister(self.finish)
+
+    # ---------------------------------------------------------------- what stands for functions of torch
+
+    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        # the frame must not look up global names: it may stand for a method of the program (see with_globals_of)
+        traced, thread, by_name, observe = is_traced, self._thread, self._models.wanted is not None, self._called
+
+        def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if traced() or self._disabled or (thread.inside and not by_name) or not observe(module):
+                return original(module, *args, **kwargs)
+            thread.inside += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                thread.inside -= 1
+
+        return call
+
+    def _observed_forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        call = with_globals_of(original, self._observed_call(original))
+        skip_in_dynamo(call)
+        return call
+
+    def _observed_function(self, function: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what calls a compiled function, in which calls of models are not seen, as calls of its models."""
+        used: list[Model] = []
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            thread = self._thread
+            if is_traced() or self._disabled or thread.inside or thread.in_compiled:
+                return compiled(*args, **kwargs)
+            if not any(model.module is not None for model in used):
+                used[:] = self._models_in(modules_used(function, args, kwargs))
+            self._call_all(used, call_site())
+            thread.in_compiled += 1
+            try:
+                return compiled(*args, **kwargs)
+            finally:
+                thread.in_compiled -= 1
+                if self._optimizers.stepped_in_compiled:
+                    self._optimizers.stepped_in_compiled = False
+                    self.update_ends(self._optimizers.training())
+
+        return call
+
+    def _observed_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if not is_traced() and self._open:
+                self._went_backward()
+            return result
+
+        return backward
+
+    def _observed_loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def fetch(loader: Any) -> Any:
+            self._thread.loading += 1
+            try:
+                return original(loader)
+            finally:
+                self._thread.loading -= 1
+
+        return fetch
+
+    # ---------------------------------------------------------------- calls of models
+
+    def _called(self, module: nn.Module) -> bool:
+        """Take note of a call of a module; return whether what it calls is inside of it."""
+        if self._models.settled and self._models.known(module) is None:
+            return True
+        if os.getpid() != self._process or get_worker_info() is not None:  # a worker, whose modules make data
+            self._disabled = True
+        elif self._thread.loading:
+            self._loaded[class_name(module)] = None
+        elif type(module).__name__ in _TRANSPARENT and self._models.wanted is None:
+            return False
+        elif _graph_task() == -1:  # else a backward pass repeats a call
+            self._find_and_call(module, call_site())
+        return True
+
+    @_guarded
+    def _find_and_call(self, module: nn.Module, site: Site) -> None:
+        model = self._models.find(module)
+        if model is not None:
+            self._model_called(model, site)
+
+    @_guarded
+    def _call_all(self, models: Iterable[Model], site: Site) -> None:
+        for model in models:
+            self._model_called(model, site)
+
+    def _models_in(self, modules: Iterator[nn.Module]) -> list[Model]:
+        """Return the models that a compiled function uses: the first one, and those that are trained."""
+        found: list[Model] = []
+        held = self._optimizers.held()
+        try:
+            for module in modules:
+                trained = not parameters_of(module).isdisjoint(held)
+                model = self._models.find(module) if trained or not found else None
+                if model is not None and model not in found:
+                    found.append(model)
+        except Exception as error:  # noqa: BLE001 - objects of the program are looked at, and it must go on
+            if first_time("run: compiled function"):
+                logger.warning(
+                    "msprobe run: the model that a compiled function calls cannot be looked for (%s): make a "
+                    "PrecisionDebugger in the script",
+                    error_text(error),
+                )
+        return found
+
+    def _model_called(self, model: Model, site: Site) -> None:
+        module = model.module
+        if module is None or self._disabled:
+            return
+        use, aside = use_of(module), self._is_aside(model)
+        if (
+            self._open
+            and not self._optimizers.updating
+            and (aside or model.calls.counts(use))
+            and self._iterations.comes_back(module, site, self._optimizers.made > 0)
+        ):
+            self._end()
+        if aside:
+            self._call_aside(model, module, site)
+        else:
+            self._call_trained(model, module, site)
+
+    def _is_aside(self, model: Model) -> bool:
+        """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
+        return bool(self._optimizers.made) and not model.trains
+
+    def _call_trained(self, model: Model, module: nn.Module, site: Site) -> None:
+        """Record a call of a model that is trained, unless it is evaluation."""
+        use = use_of(module)
+        if self._running and model.calls.exceeds(use) and self._is_evaluation_of(module):
+            self._forget()
+        if self._running and self._tentative is None and (use is Use.TRAINING or module.training):
+            self._record(model, module, site)
+        elif model.calls.admit(use):
+            self._confirm()
+            self._record(model, module, site)
+        elif self._tentative is not None:
+            self._forget_evaluation(self._tentative)
+        elif self._running:
+            self._running = False
+            self._collection.pause()
+        elif first_time("run: evaluation"):
+            logger.info("msprobe run: evaluation between the steps of the training is left out")
+
+    def _confirm(self) -> None:
+        """Take note that the iteration belongs to a training, whatever model has begun it."""
+        if self._tentative is not None:
+            self._for_training.add(self._tentative)
+            self._tentative = None
+
+    @_guarded
+    def _went_backward(self) -> None:
+        self._iterations.backward()
+        self._confirm()
+
+    def _is_evaluation_of(self, module: nn.Module) -> bool:
+        """Return whether the iteration so far is evaluation, as a call of its only model shows."""
+        return not self._iterations.went_backward and self._iterations.called() <= {id(module)}
+
+    def _call_aside(self, model: Model, module: nn.Module, site: Site) -> None:
+        """Record a call of a model that is not trained: inside of an iteration, or where it may begin one."""
+        if self._tentative is not None and self._iterations.is_repeated(module, site):
+            self._forget_evaluation(self._tentative)
+        if self._running:
+            self._record(model, module, site)
+        elif not self._open and (site not in self._for_evaluation or site in self._for_training):
+            self._record(model, module, site)
+            self._tentative = site
+
+    def _record(self, model: Model, module: nn.Module, site: Site) -> None:
+        """Begin or continue the iteration that a call belongs to."""
+        if not self._running:
+            self._start(model)
+        elif id(module) not in self._started:
+            self._start_collection([model])
+        self._empty = False
+        self._iterations.call(module, site)
+        if model.trains:
+            self._iterations.watch(module)
+
+    # ---------------------------------------------------------------- optimizers (UpdateReports)
+
+    @_guarded
+    def optimizer_made(self) -> None:
+        """Look at the models that a new optimizer trains: a call of their ``forward`` alone is a call of them."""
+        if not self._disabled:
+            for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
+                self._direct.cover(module)
+
+    @_guarded
+    def update_begins(self, by_closure: bool) -> None:
+        """Go on with an iteration that was paused; begin one where the optimizer itself calls the model."""
+        if self._disabled or os.getpid() != self._process or self._running:
+            return
+        if self._open:
+            self._start()
+        elif by_closure and self._closures_call:
+            self._start()
+            self._empty = True
+
+    @_guarded
+    def update_ends(self, optimizers: Iterable[int]) -> None:
+        """Take note of an update, which may end the iteration."""
+        if self._disabled or os.getpid() != self._process:
+            return
+        if self._open and self._empty:
+            self._closures_call = False  # whatever the optimizer called is no model
+            self._forget()
+        if self._open:
+            if self._iterations.update(optimizers, self._optimizers.training()):
+                self._end()
+            return
+        left_out = [model for model in self._models if model.calls.last_left_out]
+        self._unseen += not left_out
+        for model in left_out:
+            model.calls.learn_from_step()
+
+    # ---------------------------------------------------------------- iterations
+
+    def _start(self, *called: Model) -> None:
+        """Begin an iteration with the models that earlier ones had, or go on with one that was paused."""
+        if not self._open:
+            self._iterations.begin()
+            self._tentative, self._empty = None, False
+        self._started.clear()
+        self._start_collection([model for model in self._models if model.recorded or model in called])
+
+    def _start_collection(self, models: Iterable[Model]) -> None:
+        named = {model.name: module for model in models if (module := model.module) is not None}
+        try:
+            self._collection.start(named)
+        except (MsprobeException, OSError) as error:
+            self._disabled = True
+            self._note("reason", text=str(error))
+            logger.error("msprobe run: nothing is collected: %s", error)
+            return
+        self._started.update(map(id, named.values()))
+        self._open = self._running = True
+        if not self._at_exit:
+            self._at_exit = True
+            atexit.register(self.finish)  # registered later than the end of the session, it runs before that
+
+    def _end(self) -> None:
+        self._confirm()
+        self._open = self._running = False
+        self._collection.end()
+        self._ended += 1
+        called = self._iterations.called()
+        for model in self._models:
+            model.recorded = model.recorded or id(model.module) in called
+        if self._ended == 1:
+            self._introduce()
+
+    def _forget(self) -> None:
+        self._open = self._running = False
+        self._tentative = None
+        self._collection.forget()
+
+    def _forget_evaluation(self, begun_at: Site) -> None:
+        """Forget an iteration without a call of a training; what has begun it begins no other one."""
+        self._for_evaluation.add(begun_at)
+        self._forget()
+
+    def _introduce(self) -> None:
+        """Log what is recorded, what is not, and where steps end."""
+        called = self._iterations.called()
+        recorded = [model for model in self._models if id(model.module) in called]
+        models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
+        left_out = [f"{name} (called by a data loader)" for name in self._loaded]
+        left_out += [str(model) for model in self._models if model not in recorded]
+        rest = f"; left out: {', '.join(left_out)}" if left_out else ""
+        ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
+        self._note(self._collection.event, model=models)
+        logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
+
+    # ---------------------------------------------------------------- the end of the program
+
+    @_guarded
+    def finish(self) -> None:
+        """End the iteration that is open, or forget it if it is no part of a training."""
+        if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
+            return
+        updated = self._iterations.updated(self._optimizers.made > 0)
+        if self._tentative is not None or (self._is_prediction() and not updated):
+            self._forget()
+        elif updated:
+            self._end()
+        elif not self._ended:
+            self._introduce()
+
+    def _is_prediction(self) -> bool:
+        """Return whether the calls of this iteration follow a training of which no call was seen."""
+        return self._unseen > 0 and not self._ended and not self._iterations.went_backward
+
+    def conclude(self) -> None:
+        """Note at the end of the process how many iterations there were, or why there was none."""
+        if os.getpid() != self._process or self._disabled:
+            return
+        self._collection.conclude()
+        if self._ended or self._open:
+            self._note("steps", steps=self._ended)
+        elif script_debugger() is not None:
+            self._note("own debugger")
+        else:
+            self._note("reason", text=self._why_nothing())
+
+    def _why_nothing(self) -> str:
+        hint = _COMPILED_HINT if _compiled_code_ran() else ""
+        if self._unseen and self._models.wanted is None:
+            return (
+                f"an optimizer has made {self._unseen} step(s), and no call of a model was seen before{hint}; call the "
+                "model itself, model(x), in the training, or make a PrecisionDebugger in the script"
+            )
+        left_out = next((model for model in self._models if model.calls.only_left_out), None)
+        if left_out is not None:
+            return (
+                f"{left_out.kind} was called without autograd only, which counts as evaluation in a program that makes "
+                "an optimizer; make a PrecisionDebugger in the script to record it"
+            )
+        wanted = self._models.wanted
+        sought = "a model with parameters" if wanted is None else f"a module of class {wanted}"
+        if self._models.called:
+            return f"{sought} was never called; called were: {', '.join(self._models.called)}{hint}"
+        return (
+            f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
+            "script makes a PrecisionDebugger and calls start()"
+        )
+
+    def give_up(self, error: Exception) -> None:
+        """Record nothing more, after an error of the tool."""
+        self._disabled = True
+        self._note("reason", text=error_text(error))
+        logger.error("msprobe run: nothing more is recorded: %s", error_text(error))
+        if self._running:
+            self._running = False
+            with contextlib.suppress(Exception):
+                self._collection.pause()
+
+
+def _compiled_code_ran() -> bool:
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["frames"]["ok"])

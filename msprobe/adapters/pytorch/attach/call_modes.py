@@ -1,0 +1,79 @@
+"""Whether a call of a model belongs to a training or to an evaluation, by the modes in which it is made."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+from torch import nn
+
+
+class Use(IntEnum):
+    """The modes in which a model is called; the higher, the more likely the call belongs to a training."""
+
+    INFERENCE = 0
+    """Without autograd."""
+    EVAL_MODE = 1
+    """With autograd after ``model.eval()``: evaluation, or the training of a model with frozen statistics."""
+    TRAINING = 2
+    """With autograd, in training mode."""
+
+
+def use_of(model: nn.Module) -> Use:
+    """Return the modes of a call of ``model`` that begins now."""
+    if not torch.is_grad_enabled():
+        return Use.INFERENCE
+    return Use.TRAINING if model.training else Use.EVAL_MODE
+
+
+class TrainingCalls:
+    """Tell the calls of one model in a training from those in an evaluation: they have the highest modes seen so far.
+
+    Calls without autograd count only in a program that has made no optimizer. When an optimizer steps on calls that
+    were left out after ``model.eval()``, or on the only calls that there were, such calls count from then on.
+
+    Args:
+        training: whether the program has made an optimizer.
+    """
+
+    def __init__(self, training: bool = False) -> None:
+        self._needed = Use.EVAL_MODE if training else Use.INFERENCE
+        self._admitted: Use | None = None  # the highest modes of a call that counted
+        self._left_out: Use | None = None  # the last call, when it did not count
+
+    @property
+    def only_left_out(self) -> bool:
+        """Whether there were calls, and none of them counted."""
+        return self._admitted is None and self._left_out is not None
+
+    @property
+    def last_left_out(self) -> bool:
+        """Whether the last call did not count."""
+        return self._left_out is not None
+
+    def expect_training(self) -> None:
+        """Note that the program has made an optimizer."""
+        self._needed = max(self._needed, Use.EVAL_MODE)
+
+    def exceeds(self, use: Use) -> bool:
+        """Return whether every call that counted so far was less likely a training."""
+        return self._admitted is not None and use > self._admitted
+
+    def counts(self, use: Use) -> bool:
+        """Return whether a call would belong to the training."""
+        return use >= self._needed
+
+    def admit(self, use: Use) -> bool:
+        """Return whether a call belongs to the training, and remember it."""
+        if use < self._needed:
+            self._left_out = use
+            return False
+        self._needed = self._admitted = use
+        self._left_out = None
+        return True
+
+    def learn_from_step(self) -> None:
+        """Take note that an optimizer has stepped although the calls since its last step were left out."""
+        if self._left_out is Use.EVAL_MODE or self.only_left_out:
+            self._needed = self._left_out or Use.INFERENCE
+            self._left_out = None

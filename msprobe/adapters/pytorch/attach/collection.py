@@ -1,0 +1,120 @@
+"""What is done with the iterations of an attached program: they become the steps of a debugger."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from msprobe.adapters.pytorch.attach.models import MAIN
+from msprobe.adapters.pytorch.runtime import TorchRuntime
+from msprobe.core.dump.bounds.step_costs import StepCosts
+from msprobe.core.errors import MsprobeException
+
+
+class Collection(Protocol):
+    """Records iterations. An error that a method raises ends everything."""
+
+    subject: str
+    """What is attached, in messages."""
+    event: str
+    """What the launcher is told when the first iteration was recorded."""
+
+    def start(self, models: Mapping[str, nn.Module]) -> None:
+        """Begin or continue an iteration, or name further models in one that runs. Raises MsprobeException, OSError."""
+        ...
+
+    def pause(self) -> None:
+        """Record nothing until the next ``start``, in the same iteration."""
+        ...
+
+    def forget(self) -> None:
+        """End the iteration as if it had not been: the next one has its number."""
+        ...
+
+    def end(self) -> None:
+        """End the iteration."""
+        ...
+
+    def conclude(self) -> None:
+        """End everything, with the program."""
+        ...
+
+
+class DebuggerSteps:
+    """Implements ``Collection``: each iteration is a step of a debugger, which is made when the first one begins."""
+
+    subject = "msprobe run"
+    event = "attached"
+
+    def __init__(self, make_debugger: Callable[[], Any]) -> None:
+        self._make_debugger = make_debugger
+        self._debugger: Any = None
+
+    def start(self, models: Mapping[str, nn.Module]) -> None:
+        if self._debugger is None:
+            self._debugger = self._make_debugger()
+        self._debugger.start(models[MAIN] if list(models) == [MAIN] else dict(models))
+
+    def pause(self) -> None:
+        self._debugger.stop()
+
+    def forget(self) -> None:
+        self._debugger.stop()
+        self._debugger.step(dump=False)
+        self._debugger.service.repeat_number()
+
+    def end(self) -> None:
+        self._debugger.stop()
+        self._debugger.step()
+
+    def conclude(self) -> None:
+        """Do nothing: the session ends with the process."""
+
+
+def debugger_steps(config: str, measure: str | None, first_step: int) -> DebuggerSteps:
+    """Return what records the iterations as ``config`` says.
+
+    Args:
+        config: the path of the configuration.
+        measure: for a dry run the folder for what the steps cost; None otherwise.
+        first_step: the number of the first step.
+    """
+    make = functools.partial(_own_debugger, config, first_step)
+    return DebuggerSteps(make if measure is None else functools.partial(_dry_run, make, measure))
+
+
+def script_debugger() -> Any:
+    """Return the PrecisionDebugger that the script made; None for none."""
+    module = sys.modules.get("msprobe.adapters.pytorch.debugger")
+    return None if module is None else module.PrecisionDebugger._instance
+
+
+def _own_debugger(config: str, first_step: int) -> Any:
+    """Return a new debugger. Raises MsprobeException where the script has made one, or as ``PrecisionDebugger``."""
+    from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+
+    if PrecisionDebugger._instance is not None:
+        raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
+    debugger = PrecisionDebugger(config)
+    debugger.set_init_step(first_step)
+    return debugger
+
+
+def _dry_run(make_debugger: Callable[[], Any], folder: str) -> StepCosts:
+    """Return what measures the steps of the program and ends it."""
+    costs = StepCosts(make_debugger, Path(folder), _synchronize, TorchRuntime().rank)
+    if script_debugger() is not None:
+        costs.finish(fault="the script makes a PrecisionDebugger of its own; take it out to measure another one")
+    return costs
+
+
+def _synchronize() -> None:
+    accelerator = getattr(torch, "accelerator", torch.cuda)  # since torch 2.6
+    if accelerator.is_available():
+        accelerator.synchronize()

@@ -1,0 +1,184 @@
+"""Where the iterations of a training end (docs/adr/0030).
+
+An *update* is the step of an optimizer, or parameters that the program changes or gradients that it clears by itself.
+An iteration ends after an update when every optimizer of the program has made one in it; or else before the program,
+after an update, comes back to a call that it made before that update: the same model, called from the same place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
+
+Site = tuple[int, ...]
+"""Where a call is made: the code and the position of each frame, from the call to the beginning of the program."""
+_SAMPLES = 16
+_OWN = f"{Path(__file__).parents[3]}{os.sep}"
+_any = torch._C.TensorBase.any  # ``Tensor.any`` may be recorded
+
+
+def call_site() -> Site:
+    """Return the place in the program from which a call comes, without what stands for functions of it."""
+    frame: Any = sys._getframe(1)
+    place: list[int] = []
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            place += (id(frame.f_code), frame.f_lasti)
+        frame = frame.f_back
+    return tuple(place)
+
+
+class Iterations:
+    """The present iteration.
+
+    Attributes:
+        went_backward: whether gradients were computed in it.
+        ended_by: what ended the last one, as a clause; None before.
+    """
+
+    def __init__(self) -> None:
+        self.went_backward = False
+        self.ended_by: str | None = None
+        self._updated: set[int] = set()
+        self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
+        self._since: set[tuple[int, Site]] = set()
+        self._parameters = ChangesByHand()
+
+    def begin(self) -> None:
+        """Begin the next iteration."""
+        self.went_backward = False
+        self._updated.clear()
+        self._before.clear()
+        self._since.clear()
+        self._parameters = ChangesByHand()
+
+    def updated(self, optimized: bool) -> bool:
+        """Return whether there was an update; ``optimized``: whether the program has an optimizer."""
+        return bool(self._updated) or self._parameters.happened(optimized)
+
+    def called(self) -> set[int]:
+        """Return the ids of the models that were called in this iteration."""
+        return {model for model, _ in self._since | self._before}
+
+    def is_repeated(self, model: nn.Module, site: Site) -> bool:
+        """Return whether this call was made before in this iteration."""
+        return (id(model), site) in self._since or (id(model), site) in self._before
+
+    def call(self, model: nn.Module, site: Site) -> None:
+        """Take note of a call that belongs to this iteration."""
+        self._since.add((id(model), site))
+
+    def watch(self, model: nn.Module) -> None:
+        """Look for changes by hand of a model that is trained."""
+        self._parameters.watch(model)
+
+    def comes_back(self, model: nn.Module, site: Site, optimized: bool) -> bool:
+        """Return whether a call is the first of the next iteration; ``optimized``: whether there is an optimizer."""
+        call = (id(model), site)
+        if call in self._before:
+            self.ended_by = f"before {type(model).__name__} is called from the same place again after an update"
+            return True
+        if call in self._since and self._parameters.happened(optimized):
+            self.ended_by = (
+                f"before {type(model).__name__} is called from the same place again after the program itself has "
+                "changed parameters or cleared gradients"
+            )
+            return True
+        return False
+
+    def backward(self) -> None:
+        """Take note that gradients were computed."""
+        self.went_backward = True
+        self._parameters.backward()
+
+    def update(self, optimizers: Iterable[int], training: dict[int, str]) -> bool:
+        """Take note of an update; return whether it ends the iteration.
+
+        Args:
+            optimizers: the ids of those that made it.
+            training: the ids and classes of all optimizers that train something.
+        """
+        self._updated.update(optimizers)
+        self._before |= self._since
+        self._since.clear()
+        self._parameters.settle()
+        if not self._updated.issuperset(training):
+            return False
+        names = " and ".join(sorted(set(training.values()))) or "the optimizer"
+        each = f"each of {len(training)} optimizers ({names})" if len(training) > 1 else names
+        self.ended_by = f"when {each} has made a step"
+        return True
+
+
+class ChangesByHand:
+    """Parameters that the program changes, and gradients that it clears after a backward pass, without an optimizer.
+
+    Of each model a few parameters are looked at: their versions, and whether the gradients of a backward pass are
+    still there. Values are read only of gradients that were changed, or in a program without an optimizer, because
+    ``gradient.data.zero_()`` makes no new version.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[weakref.ref[nn.Parameter], int]] = {}
+        self._models: set[int] = set()
+        self._left: set[tuple[int, int]] | None = None  # the gradients that a backward pass has left
+
+    def watch(self, model: nn.Module) -> None:
+        """Look at the parameters of a model too, as they are now."""
+        if id(model) in self._models:
+            return
+        self._models.add(id(model))
+        trained = [one for one in model.parameters() if one.requires_grad and not nn.parameter.is_lazy(one)]
+        self._seen.update({id(one): (weakref.ref(one), one._version) for one in trained[:_SAMPLES]})
+
+    def settle(self) -> None:
+        """Take what an optimizer has changed as it is."""
+        self._seen = {key: (ref, one._version) for key, (ref, _) in self._seen.items() if (one := ref()) is not None}
+        self._left = None
+
+    def backward(self) -> None:
+        """Take note that a backward pass has ended."""
+        self._left = {_state(one) for one in self._gradients()} or self._left
+
+    def happened(self, optimized: bool) -> bool:
+        """Return whether parameters were changed or gradients cleared since the beginning, or since ``settle``.
+
+        Args:
+            optimized: whether the program has an optimizer.
+        """
+        states = [(ref(), version) for ref, version in self._seen.values()]
+        if any(one is None or one._version != version for one, version in states):
+            return True  # None: another parameter has taken its place
+        if self._left is None:
+            return False
+        present = self._gradients()
+        if optimized and any(_state(one) in self._left for one in present):
+            return False
+        return not any(_has_value(one) for one in present)
+
+    def _gradients(self) -> list[torch.Tensor]:
+        parameters = [ref() for ref, _ in self._seen.values()]
+        return [one.grad for one in parameters if one is not None and one.grad is not None]
+
+
+def _state(gradient: torch.Tensor) -> tuple[int, int]:
+    return id(gradient), gradient._version
+
+
+def _has_value(gradient: torch.Tensor) -> bool:
+    """Return whether a gradient is not zero; also where it cannot be read here and now."""
+    runtime: Any = getattr(torch, gradient.device.type, None)
+    capturing = getattr(runtime, "is_current_stream_capturing", None)
+    if type(gradient) is not torch.Tensor or gradient.is_sparse or (capturing is not None and capturing()):
+        return True
+    with outside_modes():
+        return bool(_any(gradient))

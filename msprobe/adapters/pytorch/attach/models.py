@@ -1,0 +1,172 @@
+"""The models of a program: the modules that are called from outside any module, each under a name (docs/adr/0030).
+
+A model *trains* if an optimizer holds one of its parameters; as long as no optimizer holds parameters of modules, if
+one of its parameters requires a gradient.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from torch import nn
+
+from msprobe.adapters.pytorch.attach.call_modes import TrainingCalls
+from msprobe.adapters.pytorch.attach.module_tree import ModuleTree, modules_in, parameters_of, wrapped_modules
+from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_compiled
+
+MAIN = ""
+"""The name of the one model that is trained: its modules are named as ``start(model)`` names them."""
+_MOST_CLASSES = 8
+
+
+class Model:
+    """One model. It is held weakly.
+
+    Attributes:
+        name: the part of the names of its modules that stands for it; ``MAIN`` for none.
+        kind: its class.
+        trains: whether it is trained.
+        calls: which of its calls belong to a training.
+        recorded: whether it was called in an iteration.
+    """
+
+    def __init__(self, name: str, module: nn.Module, trains: bool, calls: TrainingCalls) -> None:
+        self.name = name
+        self.kind = class_name(module)
+        self.trains = trains
+        self.calls = calls
+        self.recorded = False
+        self._module = weakref.ref(module)
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The module, as long as it lives."""
+        return self._module()
+
+    def __str__(self) -> str:
+        named = self.kind if self.name == MAIN else f"{self.kind} as Module.{self.name}"
+        return named if self.trains else f"{named} (not trained)"
+
+
+class Models:
+    """Finds the models in the calls of modules.
+
+    Args:
+        wanted: the class of the only model; None for all models.
+        held: returns the parameters of modules that optimizers hold, by id.
+
+    Attributes:
+        called: the classes of the modules that were called, and are no model.
+    """
+
+    def __init__(self, wanted: str | None, held: Callable[[], Mapping[int, nn.Parameter]]) -> None:
+        self.called: dict[str, None] = {}
+        self.wanted = wanted
+        self._held = held
+        self._training = False
+        self._models: list[Model] = []
+        self._by_call: dict[int, tuple[weakref.ref[nn.Module], Model]] = {}
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self._models)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the only model is known: calls of other modules need not be looked at."""
+        return self.wanted is not None and bool(self.living())
+
+    def living(self) -> dict[str, nn.Module]:
+        """Return the models that still exist, by name."""
+        return {model.name: module for model in self._models if (module := model.module) is not None}
+
+    def expect_training(self, search: bool) -> list[nn.Module]:
+        """Take note that the program has made an optimizer.
+
+        Args:
+            search: look for what optimizers train; this walks over all objects of the process.
+
+        Returns:
+            All modules inside of the outermost ones that optimizers train something of, called or not.
+        """
+        self._training = True
+        for model in self._models:
+            model.calls.expect_training()
+        if not search:
+            return []
+        tree = ModuleTree(self._held())
+        for model in self._models if tree.trained else ():
+            module = model.module
+            model.trains = module is not None and not parameters_of(module).isdisjoint(tree.trained)
+        return [module for top, _ in tree.models() for module in modules_in(top)]
+
+    def known(self, module: nn.Module) -> Model | None:
+        """Return the model that calls of ``module`` are calls of; None where none was found yet."""
+        entry = self._by_call.get(id(module))
+        return entry[1] if entry is not None and entry[0]() is module else None
+
+    def find(self, module: nn.Module) -> Model | None:
+        """Return the model that a call of ``module`` from outside any module is one of; None for no model."""
+        model = self.known(module)
+        if model is not None:
+            return model
+        if self.wanted is not None:
+            return self._find_wanted(module)
+        if next(module.parameters(), None) is None or vars(module).get("_is_replica"):
+            self._note(module)
+            return None
+        return self._remember(wrapped_modules(module), wrapped_modules(module)[-1])
+
+    def _find_wanted(self, module: nn.Module) -> Model | None:
+        """Look for the module of the class asked for; also inside compiled code, whose calls are not seen."""
+        if self.settled:
+            return None
+        parts = module.modules() if is_compiled(module) else [module]
+        part = next((part for part in parts if self.wanted in _class_names(part)), None)
+        if part is None:
+            self._note(module)
+            return None
+        compiled = [one for one in wrapped_modules(module) if is_compiled(one)]
+        return self._remember([part, *compiled], part)
+
+    def _note(self, module: nn.Module) -> None:
+        if len(self.called) < _MOST_CLASSES:
+            self.called[class_name(module)] = None
+
+    def _remember(self, entries: Iterable[nn.Module], called: nn.Module) -> Model:
+        module, trains, main = self._place(called)
+        model = next((one for one in self._models if one.module is module), None)
+        if model is None:
+            model = Model(self._name(module, main), module, trains, TrainingCalls(self._training))
+            self._models = [one for one in self._models if one.module is not None]
+            self._models.append(model)
+        for one in (*entries, module):
+            self._by_call[id(one)] = weakref.ref(one), model
+        return model
+
+    def _place(self, called: nn.Module) -> tuple[nn.Module, bool, bool]:
+        """Return the model that a module belongs to, whether that is trained, and whether it may be the main one."""
+        held, own = self._held(), parameters_of(called)
+        if own.issuperset(held) and held:
+            return called, True, True
+        tree = ModuleTree(held) if held else None
+        if tree is None or not tree.trained:
+            return called, any(one.requires_grad for one in called.parameters()), True
+        module = called if self.wanted is not None else tree.model_of(called)
+        trains = not tree.trained.isdisjoint(own)
+        return module, trains, self.wanted is not None or (trains and len(tree.models()) == 1)
+
+    def _name(self, module: nn.Module, main: bool) -> str:
+        """Return a name that no living model has: none for the main model, else the class, with an ordinal."""
+        taken = self.living()
+        if main and MAIN not in taken:
+            return MAIN
+        kind = class_name(module)
+        names = itertools.chain([kind], (f"{kind}_{number}" for number in itertools.count(1)))
+        return next(name for name in names if name not in taken)
+
+
+def _class_names(module: nn.Module) -> tuple[str, str]:
+    kind = type(module)
+    return kind.__name__, f"{kind.__module__}.{kind.__name__}"

@@ -1,0 +1,107 @@
+"""All modules of the program at one time, and which module is the model that a trained part belongs to."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Collection, Iterator
+
+from torch import nn
+
+_WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+
+
+def wrapped_modules(module: nn.Module) -> list[nn.Module]:
+    """Return a module and the modules that it wraps, down to the model; each calls the next."""
+    modules = [module]
+    while type(modules[-1]).__name__ in _WRAPPERS:
+        inner = getattr(modules[-1], "_orig_mod", None) or getattr(modules[-1], "module", None)
+        if not isinstance(inner, nn.Module):
+            break
+        modules.append(inner)
+    return modules
+
+
+class ModuleTree:
+    """The modules of the program as they are now. It is made, asked and dropped.
+
+    Args:
+        trained: the ids of the parameters that optimizers hold.
+    """
+
+    def __init__(self, trained: Collection[int]) -> None:
+        self._parents: dict[int, list[nn.Module]] = {}
+        holders: list[nn.Module] = []
+        self.trained: set[int] = set()
+        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]:
+            for child in _children(module):
+                self._parents.setdefault(id(child), []).append(module)
+            own = {id(one) for one in _own_parameters(module)}.intersection(trained)
+            if own:
+                holders.append(module)
+                self.trained |= own
+        self._holders = holders
+
+    def models(self) -> list[tuple[nn.Module, set[int]]]:
+        """Return the outermost modules with trained parameters, and these: a parameter belongs to one of them."""
+        found: list[tuple[nn.Module, set[int]]] = []
+        for top in self._tops(self._holders):
+            held = parameters_of(top) & self.trained
+            if not any(held & others for _, others in found):
+                found.append((top, held))
+        return found
+
+    def model_of(self, called: nn.Module) -> nn.Module:
+        """Return the model that a call of ``called`` trains.
+
+        It is that module, or the smallest one around it, that holds every trained parameter of the outermost module
+        around it: parts that are called one by one belong to the model that has them.
+        """
+        if not parameters_of(called) & self.trained:
+            return called
+        whole: set[int] = set()
+        for top in self._tops([called]):
+            whole |= parameters_of(top) & self.trained
+        return next((one for one in self._around(called) if parameters_of(one) >= whole), called)
+
+    def _around(self, module: nn.Module) -> Iterator[nn.Module]:
+        """Yield a module and those around it, from the inside to the outside."""
+        waiting, seen = deque([module]), {id(module)}
+        while waiting:
+            one = waiting.popleft()
+            yield one
+            for parent in self._parents.get(id(one), ()):
+                if id(parent) not in seen:
+                    seen.add(id(parent))
+                    waiting.append(parent)
+
+    def _tops(self, modules: list[nn.Module]) -> list[nn.Module]:
+        around = {id(one): one for module in modules for one in self._around(module)}
+        return [one for one in around.values() if not self._parents.get(id(one))]
+
+
+def parameters_of(module: nn.Module) -> set[int]:
+    """Return the ids of the parameters of a module and of the modules inside it."""
+    return {id(parameter) for one in modules_in(module) for parameter in _own_parameters(one)}
+
+
+def modules_in(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a module and those inside it, without running code of the program."""
+    waiting, seen = [module], {id(module)}
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for child in _children(one):
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+
+
+def _children(module: nn.Module) -> list[nn.Module]:
+    held = vars(module).get("_modules") or {}
+    return [one for _, one in held.items() if isinstance(one, nn.Module)]
+
+
+def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
+    held = vars(module).get("_parameters") or {}
+    return [one for _, one in held.items() if isinstance(one, nn.Parameter)]

@@ -1,0 +1,70 @@
+"""Follows programs of the tests in this process, with a collection that notes what it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping
+
+from torch import nn
+
+from msprobe.adapters.pytorch.attach.attachment import Attachment
+
+
+class Notes:
+    """Implements ``Collection``: keeps the models of each iteration, and what became of it."""
+
+    subject = "the test"
+    event = "noted"
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.iterations: list[set[str]] = []
+        self.reason = ""
+        self._open: set[str] | None = None
+
+    def start(self, models: Mapping[str, nn.Module]) -> None:
+        self.events.append("start")
+        self._open = (self._open or set()) | {
+            f"{name}:{type(model).__name__}" if name else type(model).__name__ for name, model in models.items()
+        }
+
+    def pause(self) -> None:
+        self.events.append("pause")
+
+    def forget(self) -> None:
+        self.events.append("forget")
+        self._open = None
+
+    def end(self) -> None:
+        self.events.append("end")
+        assert self._open is not None
+        self.iterations.append(self._open)
+        self._open = None
+
+    def conclude(self) -> None:
+        self.events.append("conclude")
+
+    def note(self, event: str, **facts: str) -> None:
+        """Keep why nothing was recorded."""
+        self.reason = facts.get("text", self.reason)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an iteration has begun that did not end."""
+        return self._open is not None
+
+
+@contextlib.contextmanager
+def followed(model: str | None = None) -> Iterator[Notes]:
+    """Follow what runs inside this context; at its end the program is at its end."""
+    gc.collect()  # modules and optimizers of earlier tests
+    notes = Notes()
+    attachment = Attachment(notes, model, notes.note)
+    attachment.install()
+    try:
+        yield notes
+    finally:
+        attachment.finish()
+        attachment.conclude()
+        attachment.remove()

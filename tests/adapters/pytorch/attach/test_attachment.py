@@ -1,0 +1,192 @@
+"""Which calls are recorded: models that train and what they depend on, not evaluation and not data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from tests.adapters.pytorch.attach.followed import Notes, followed
+
+pytestmark = pytest.mark.torch
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(torch.relu(self.a(x)))
+
+
+class Encoder(Net):
+    pass
+
+
+def trained(model: nn.Module, forward: Callable[[], torch.Tensor], times: int = 2) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(times):
+        forward().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@torch.no_grad()
+def features(encoder: nn.Module) -> torch.Tensor:
+    return encoder(X)
+
+
+def test_a_frozen_encoder_is_recorded_beside_the_model() -> None:
+    with followed() as notes:
+        encoder, model = Encoder().requires_grad_(False), Net()
+        trained(model, lambda: model(features(encoder)))
+    assert notes.iterations == [{"Net", "Encoder:Encoder"}] * 2
+    assert "forget" not in notes.events
+
+
+def test_evaluation_that_begins_with_the_encoder_is_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    with followed() as notes:
+        encoder, model = Encoder().requires_grad_(False), Net()
+        for _ in range(2):
+            trained(model, lambda: model(features(encoder)), times=1)
+            model.eval()
+            with torch.no_grad():
+                [model(features(encoder)) for _ in range(3)]
+            model.train()
+    assert notes.iterations == [{"Net", "Encoder:Encoder"}] * 2
+    assert notes.events.count("forget") == 1  # the place is known afterwards
+    assert "Encoder as Module.Encoder (not trained)" in capsys.readouterr().out
+
+
+def test_validation_of_averaged_weights_is_no_iteration() -> None:
+    with followed() as notes:
+        model, average = Net(), Encoder().requires_grad_(False)
+        for _ in range(3):
+            trained(model, lambda: model(X), times=1)
+            for _ in range(3):
+                features(average)
+    assert notes.iterations == [{"Net"}] * 3
+
+
+def test_a_model_in_evaluation_mode_beside_one_that_trains() -> None:
+    """Each model has modes of its own."""
+    with followed() as notes:
+        first, second = Net(), Encoder().eval()
+        both = torch.optim.SGD(itertools.chain(first.parameters(), second.parameters()), 0.1)
+        for _ in range(2):
+            first(second(X)).mean().backward()
+            both.step()
+            both.zero_grad()
+    assert notes.iterations == [{"Net:Net", "Encoder:Encoder"}] * 2
+    assert "pause" not in notes.events
+
+
+class Holder(nn.Module):
+    """A model whose training calls parts of it from a method, as LightningModule does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = Net(), Net()
+
+    def training_step(self) -> torch.Tensor:
+        return self.decoder(self.encoder(X))
+
+
+def test_parts_that_are_called_one_by_one_belong_to_the_model_that_has_them() -> None:
+    with followed() as notes:
+        model = Holder()
+        trained(model, model.training_step)
+    assert notes.iterations == [{"Holder"}] * 2
+
+
+def test_an_unused_module_around_the_model_changes_no_name() -> None:
+    with followed() as notes:
+        model = Net()
+        around = nn.ModuleDict({"model": model})
+        trained(around, lambda: model(X))
+    assert notes.iterations == [{"Net"}] * 2
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["model", "parts"])
+def test_forward_alone_is_a_call(*, whole: bool) -> None:
+    with followed() as notes:
+        model = Net()
+        trained(model, (lambda: model.forward(X)) if whole else (lambda: model.b.forward(model.a.forward(X))))
+    assert notes.iterations == [{"Net"}] * 2
+
+
+def test_a_prediction_after_a_training_that_was_not_seen() -> None:
+    with followed() as notes:
+        model = Net()
+        trained(model, lambda: nn.functional.linear(X, model.a.weight), times=3)
+        model(X)
+    assert notes.iterations == [] and not notes.is_open
+    assert notes.reason.startswith("an optimizer has made 3 step(s), and no call of a model was seen before")
+
+
+def test_a_first_step_before_the_training_changes_nothing() -> None:
+    """Some programs make one to prepare the state of the optimizer."""
+    with followed() as notes:
+        model = Net()
+        torch.optim.SGD(model.parameters(), 0.1).step()
+        trained(model, lambda: model(X))
+    assert notes.iterations == [{"Net"}] * 2
+
+
+class Augmented(Dataset[torch.Tensor]):
+    def __init__(self) -> None:
+        self.transform = Encoder()
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        with torch.no_grad():
+            return self.transform(torch.full((4,), float(index)))
+
+
+def loaded(workers: int, context: str | None) -> Notes:
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for batch in DataLoader(Augmented(), 2, num_workers=workers, multiprocessing_context=context):
+            model(batch).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return notes
+
+
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (1, "fork")], ids=["none", "fork"])
+def test_a_module_in_the_data_is_no_model(workers: int, context: str | None) -> None:
+    assert loaded(workers, context).iterations == [{"Net"}] * 2
+
+
+def test_what_a_loader_calls_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded(0, None)
+    assert "left out: Encoder (called by a data loader)" in capsys.readouterr().out
+
+
+def test_an_error_of_the_tool_ends_the_collection_and_not_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    class Odd(Net):
+        def parameters(self, recurse: bool = True) -> object:  # type: ignore[override]
+            raise RuntimeError("not now")
+
+    with followed() as notes:
+        assert Odd()(X).shape == X.shape
+    assert notes.iterations == []
+    assert "nothing more is recorded: RuntimeError: not now" in capsys.readouterr().out
+
+
+def test_models_that_are_gone_leave_their_name() -> None:
+    with followed() as notes:
+        for _ in range(2):
+            model = Net()
+            trained(model, lambda model=model: model(X), times=1)  # type: ignore[misc]
+            del model
+    assert notes.iterations == [{"Net"}] * 2

@@ -1,0 +1,296 @@
+"""What an iteration is: the same count however a training updates its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from tests.adapters.pytorch.attach.followed import followed
+
+pytestmark = pytest.mark.torch
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(torch.relu(self.a(x)))
+
+
+class Generator(Net):
+    pass
+
+
+class Discriminator(Net):
+    pass
+
+
+def loss(model: nn.Module) -> torch.Tensor:
+    return model(X).square().mean()
+
+
+def with_an_optimizer() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        loss(model).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def with_a_new_optimizer_each_time() -> None:
+    model = Net()
+    for _ in range(3):
+        loss(model).backward()
+        torch.optim.SGD(model.parameters(), 0.1).step()
+
+
+def with_accumulation() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for number in range(12):
+        loss(model).backward()
+        if number % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def with_closures() -> None:
+    model = Net()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        value = loss(model)
+        value.backward()
+        return value.item()
+
+    for _ in range(3):
+        optimizer.step(closure)
+
+
+def with_a_scaler_that_skips() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for number in range(3):
+        scaler.scale(loss(model) * (1.0 if number == 1 else float("inf"))).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+def with_steps_that_the_program_skips() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for number in range(3):
+        loss(model).backward()
+        if number != 1:
+            optimizer.step()
+        optimizer.zero_grad()
+
+
+def with_two_optimizers_of_one_model() -> None:
+    model = Net()
+    optimizers = torch.optim.SGD(model.a.parameters(), 0.1), torch.optim.Adam(model.b.parameters())
+    for _ in range(3):
+        loss(model).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def with_an_idle_optimizer() -> None:
+    model, other = Net(), Net()
+    optimizer, idle = torch.optim.SGD(model.parameters(), 0.1), torch.optim.SGD(other.parameters(), 0.1)
+    for _ in range(3):
+        loss(model).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert idle.param_groups
+
+
+def by_hand(update: Callable[[nn.Module], None]) -> Callable[[], None]:
+    def train() -> None:
+        model = Net()
+        for _ in range(3):
+            model.zero_grad()
+            loss(model).backward()
+            update(model)
+        model.zero_grad()
+
+    return train
+
+
+@torch.no_grad()
+def in_place(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter -= 0.1 * parameter.grad
+
+
+def in_data(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.data.sub_(0.1 * parameter.grad)
+
+
+def by_hand_without_versions() -> None:
+    """As old programs: nothing gets a new version."""
+    model = Net()
+    for _ in range(3):
+        loss(model).backward()
+        in_data(model)
+        for parameter in model.parameters():
+            parameter.grad.data.zero_()
+
+
+def by_hand_from_gradients() -> None:
+    model = Net()
+    for _ in range(3):
+        gradients = torch.autograd.grad(loss(model), list(model.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter -= 0.1 * gradient
+
+
+def by_hand_with_accumulation() -> None:
+    model = Net()
+    for number in range(6):
+        loss(model).backward()
+        if number % 2:
+            in_place(model)
+            model.zero_grad()
+
+
+def with_two_passes() -> None:
+    """As sharpness-aware minimization: parameters are moved, and gradients cleared, in the middle of an iteration."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        loss(model).backward()
+        in_place(model)
+        optimizer.zero_grad()
+        loss(model).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize(
+    ("train", "ends"),
+    [
+        (with_an_optimizer, "when SGD has made a step"),
+        (with_a_new_optimizer_each_time, "when SGD has made a step"),
+        (with_accumulation, "when SGD has made a step"),
+        (with_closures, "when LBFGS has made a step"),
+        (with_a_scaler_that_skips, "when SGD has made a step"),
+        (with_steps_that_the_program_skips, "when SGD has made a step"),
+        (with_two_optimizers_of_one_model, "when each of 2 optimizers (Adam and SGD) has made a step"),
+        (with_an_idle_optimizer, "before Net is called from the same place again after an update"),
+        (by_hand(in_place), "the program itself has changed parameters or cleared gradients"),
+        (by_hand(in_data), "the program itself has changed parameters or cleared gradients"),
+        (by_hand_without_versions, "the program itself has changed parameters or cleared gradients"),
+        (by_hand_from_gradients, "the program itself has changed parameters or cleared gradients"),
+        (by_hand_with_accumulation, "the program itself has changed parameters or cleared gradients"),
+        (with_two_passes, "when SGD has made a step"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_each_training_has_three_iterations(
+    train: Callable[[], None], ends: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with followed() as notes:
+        train()
+    assert [len(models) for models in notes.iterations] == [1] * 3
+    assert not notes.is_open
+    said = capsys.readouterr().out
+    assert said.count("is attached to") == 1
+    assert "is attached to Net" in said and ends in said
+
+
+@pytest.mark.parametrize(
+    ("critics", "last"),
+    [(1, {"Generator", "Discriminator"}), (3, {"Generator", "Discriminator"})],
+    ids=["by turns", "three critics"],
+)
+def test_both_steps_of_a_gan_are_one_iteration(critics: int, last: set[str]) -> None:
+    with followed() as notes:
+        generator, discriminator = Generator(), Discriminator()
+        ours, theirs = torch.optim.Adam(generator.parameters()), torch.optim.Adam(discriminator.parameters())
+        for number in range(6):
+            theirs.zero_grad()
+            (discriminator(X).mean() - discriminator(generator(X).detach()).mean()).backward()
+            theirs.step()
+            if number % critics == critics - 1:
+                ours.zero_grad()
+                discriminator(generator(X)).mean().backward()
+                ours.step()
+    assert notes.iterations == [{f"{name}:{name}" for name in last}] * 6
+
+
+def test_an_optimizer_of_inputs_ends_no_iteration_of_a_training() -> None:
+    """The inner steps of an attack are no iterations, where another optimizer trains the model."""
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            moved = X.clone().requires_grad_()
+            attack = torch.optim.SGD([moved], 0.1)
+            model(moved).mean().backward()
+            attack.step()
+            optimizer.zero_grad()
+            model(moved).mean().backward()
+            optimizer.step()
+    assert len(notes.iterations) == 2
+
+
+def test_an_optimizer_of_inputs_alone_ends_iterations() -> None:
+    with followed() as notes:
+        model, image = Net().requires_grad_(False), X.clone().requires_grad_()
+        optimizer = torch.optim.Adam([image])
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(image).mean().backward()
+            optimizer.step()
+    assert len(notes.iterations) == 3
+
+
+def test_optimizers_that_were_there_before_are_seen() -> None:
+    model = Net()
+    optimizer = torch.optim.Adagrad(model.parameters())
+    with followed() as notes:
+        for _ in range(2):
+            loss(model).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert notes.iterations == [{"Net"}] * 2
+
+
+def test_actor_and_critic_with_a_rollout_between() -> None:
+    with followed() as notes:
+        actor, critic = Net(), Net()
+        first, second = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+        for _ in range(2):
+            with torch.no_grad():
+                [actor(X) for _ in range(3)]
+            for model, optimizer in [(critic, second), (actor, first)] * 2:
+                optimizer.zero_grad()
+                loss(model).backward()
+                optimizer.step()
+    assert notes.iterations == [{"Net:Net", "Net_1:Net"}] * 4
+
+
+def test_nothing_of_it_is_left() -> None:
+    places = (nn.Module, torch.optim.Optimizer, torch.optim.SGD, torch.autograd, torch.utils.data.dataloader)
+    before = [dict(vars(place)) for place in places]
+    with followed():
+        with_an_optimizer()
+        assert dict(vars(nn.Module)) != before[0]
+    after = [dict(vars(place)) for place in places]
+    torch.optim.SGD([nn.Parameter(X)], 0.1)
+    changed = {key for old, new in zip(before, after, strict=True) for key in new if old.get(key) is not new[key]}
+    assert changed <= {"step"}  # torch replaces it at the first optimizer of a class
