@@ -373,8 +373,8 @@ class Other:
 
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
-    waits = "try: time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned')\nraise SystemExit(5)"
-    program = f"import time; print('ready', flush=True)\n{waits}"
+    waits = "try: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned')"
+    program = f"import time\n{waits}\nraise SystemExit(5)"
     for number, status in ((signal.SIGINT, 5), (signal.SIGTERM, -signal.SIGTERM)):
         process = subprocess.Popen(
             [sys.executable, "-m", "msprobe", "run", "-c", "c.json", "--", sys.executable, "-c", program],
