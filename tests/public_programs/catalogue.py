@@ -280,16 +280,15 @@ CATALOGUE = (
     ),
 )
 BY_NAME = {program.name: program for program in CATALOGUE}
-_CALLED = "nothing is recorded where `forward` is called directly"
 _ENCLOSING = "the call around the first model call of a step is not recorded: Python has looked it up before"
+_LEAF = "a model without modules inside has no record of its own"
 GAPS: Mapping[tuple[str, str], str] = {
-    (STEPS, "forward_forward"): _CALLED,
-    (MODELS, "forward_forward"): _CALLED,
-    (FAULT, "forward_forward-0"): _CALLED,
+    (STEPS, "forward_forward"): "a call of another model from the same place ends no step",
+    (MODELS, "forward_forward"): _LEAF,
+    (FAULT, "forward_forward-0"): _LEAF,
     (FAULT, "lora-1"): _ENCLOSING,
-    (FAULT, "td3-1"): "what a program copies into another model is no call of a model",
+    (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
     (FAULT, "word_language_model-1"): "an update by hand on `data` without cleared gradients does not end a step",
-    (CHECK, "forward_forward"): _CALLED,
-    (CHECK, "wgan"): "weights that are clipped in place count as a training of their own",
+    (CHECK, "forward_forward"): "a batch that is trained on three times looks like one of workers with one seed",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""

@@ -40,7 +40,7 @@ OWN = {
         "graph_save.py": "acl_save exists for PyTorch only",
         "kernel/graph_events.py": "graphs of a device are captured by torch and torch_npu",
         "tensors/captured_values.py": "graphs of a device are captured by torch and torch_npu",
-        "taps/nested_backward.py": "reentrant checkpointing is PyTorch's",
+        "taps/training/nested_backward.py": "reentrant checkpointing is PyTorch's",
         "perturbation.py": "neighbours of floats are found in their bits, which MindSpore does not show as integers",
         "compile/exported_graph.py": "torch.export is PyTorch's",
         "compile/exported_models.py": "torch.export is PyTorch's",

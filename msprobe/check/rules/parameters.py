@@ -159,12 +159,25 @@ def always_zero(run: RunFacts) -> Iterator[Finding]:
             counts = history.name in held.names and not EXPERT.search(history.name)
             if not counts or len(trained) < _ENOUGH_STEPS or not all(map(_is_zero, brought)):
                 continue
+            if len(brought[0][0].shape) < 2 and _has_live_sibling(history.name, trained):
+                continue  # a bias may cancel, as in the difference of two means
             reason = (
                 f"{history.name} gets a gradient of exactly 0 in all {len(trained)} steps: what it computes is "
                 "multiplied by 0 on its way to the loss, cut off by an activation or a mask, or not looked up"
             )
             found.append((history, Finding("", reason, "possible", trained[0].step, rank, parameter=history.name)))
         yield from per_module("gradient_is_zero", found)
+
+
+def _has_live_sibling(name: str, steps: Sequence[StepFacts]) -> bool:
+    """Return whether another parameter of the same module gets a gradient that is not 0."""
+    module = name.rpartition(".")[0]
+    return any(
+        any(map(has_value, gradients))
+        for facts in steps
+        for other, gradients in facts.gradients.items()
+        if other != name and other.rpartition(".")[0] == module
+    )
 
 
 def _is_zero(gradients: Sequence[Tensor]) -> bool:
