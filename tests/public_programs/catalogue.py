@@ -289,6 +289,7 @@ GAPS: Mapping[tuple[str, str], str] = {
     (FAULT, "lora-1"): _ENCLOSING,
     (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
     (FAULT, "word_language_model-1"): "an update by hand on `data` without cleared gradients does not end a step",
+    (CHECK, "wgan"): "a generator that makes no step in the first iterations looks like a step that lost its calls",
     (CHECK, "forward_forward"): "a batch that is trained on three times looks like one of workers with one seed",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""
