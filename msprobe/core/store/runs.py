@@ -33,6 +33,12 @@ _TIMES = re.compile(
 )
 
 
+def begin_run() -> None:
+    """Let the steps from now on belong to another run than the earlier ones of this process."""
+    global _BEGIN
+    _BEGIN = time.time()
+
+
 def run_of_step() -> dict[str, float]:
     """Return the value of ``run`` in the header of a step that begins now; times are in seconds since 1970."""
     processes = process_count()

@@ -34,9 +34,9 @@ from msprobe.adapters.pytorch.compile.recompilation import (
     skip_in_dynamo,
 )
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
-from msprobe.adapters.pytorch.taps.training.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
+from msprobe.adapters.pytorch.taps.training.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.direct_calls import ReplacedMethods, wrap_direct_call

@@ -30,11 +30,13 @@ from msprobe.core.dump.record.saved_values import save_fault
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.dump.session.reload import WatchedSession, open_session, watch_of
+from msprobe.core.dump.session.run_boundary import RunBoundary, is_other_run
 from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.interruption import is_from_outside
 from msprobe.core.log import first_time, logger
+from msprobe.core.store.runs import begin_run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +69,8 @@ class Debugger:
         ConfigError: the configuration is wrong, or asks for what the framework does not support.
         FileCheckException: the configuration file cannot be used.
 
-    Constructing it again in the same process returns the existing debugger.
+    Constructing it again in the same process returns the existing debugger; with another dump_path, task or level it
+    ends the run of that one and begins a new one (``run_boundary`` says what else begins one). ``with`` closes it.
     """
 
     support: ClassVar[Support]
@@ -75,6 +78,8 @@ class Debugger:
     _model: ClassVar[Any] = None
     _probe: ClassVar[Any] = None
     _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
+    _make_session: ClassVar[Callable[[], Any]]
+    _boundary: ClassVar[RunBoundary]
     config: Settings
     service: Service
 
@@ -115,36 +120,56 @@ class Debugger:
         with process_debugger.LOCK:
             overrides = {name: value for name, value in fields.items() if value is not None} | fields_of_environment()
             arguments = (config_path, overrides)
-            if cls._instance is not None and process_debugger.peek() is not None:
-                cls._warn_if_other_arguments(arguments)
+            present = process_debugger.peek() if cls._instance is not None else None
+            if present is not None and (repr(arguments) == repr(cls._arguments) or not (config_path or overrides)):
+                cls._boundary.make_again()
                 return cls._instance
             accept = functools.partial(cls._accept, config_path, overrides)
             watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
             config = load_config(config_path, **overrides)
             accept(config)
-            if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
-                process_debugger.peek().close()
-            with attributed(config_path, overrides):
-                session = (make_session or cls.make_session)(config, watch)
-            process_debugger.put(session, in_force=lambda: cls._instance is not None)
-            cls._instance = super().__new__(cls)
-            cls._instance.config = settings_of(config, session.backend.name)
-            cls._instance.service = Service(session)
+            if present is not None and not (isinstance(present, DumpSession) and is_other_run(config, present.config)):
+                cls._warn_of_other_arguments(arguments)
+                return cls._instance
+            cls._begin_run(functools.partial(make_session or cls.make_session, config, watch), arguments)
             cls._model = model
-            cls._arguments = arguments
             if config.enable_dataloader:
                 cls.follow_data_loaders()
             return cls._instance
 
     @classmethod
-    def _warn_if_other_arguments(cls, arguments: tuple[Any, dict[str, Any]]) -> None:
-        """Warn when the debugger is constructed again with another configuration, which has no effect."""
-        config_path, overrides = arguments
-        if (
-            (config_path is not None or overrides)
-            and repr(arguments) != repr(cls._arguments)
-            and first_time(("constructed again", repr(arguments)))
-        ):
+    def _begin_run(cls, make_session: Callable[[], Any], arguments: tuple[Any, dict[str, Any]]) -> None:
+        """End the session that there is, as the end of the process would, and begin another one."""
+        earlier = process_debugger.peek()
+        if earlier is not None:  # `_instance = None` asks for a fresh object, other arguments for another run
+            if cls._instance is not None and earlier.started:
+                cls._boundary.interrupt(earlier, None)
+            process_debugger.put(None)
+            earlier.close()
+            begin_run()
+        with attributed(*arguments):
+            session = make_session()
+        process_debugger.put(session, in_force=lambda: cls._instance is not None)
+        cls._instance = super().__new__(cls)
+        cls._instance.config = settings_of(session.config, session.backend.name)
+        cls._instance.service = Service(session)
+        cls._arguments, cls._make_session, cls._boundary = arguments, make_session, RunBoundary()
+
+    @classmethod
+    def _begin_run_again(cls) -> Any:
+        """Begin another run of the same folder, and return its session; the object of the user stays."""
+        instance = cls._instance
+        cls._begin_run(cls._make_session, cls._arguments)
+        session = process_debugger.current()
+        instance.config, instance.service = cls._instance.config, cls._instance.service
+        cls._instance = instance
+        logger.info("another run begins in %s: its steps are numbered from 0", session.config.dump_path)
+        return session
+
+    @classmethod
+    def _warn_of_other_arguments(cls, arguments: tuple[Any, dict[str, Any]]) -> None:
+        """Warn that the debugger is constructed again with another configuration, which has no effect."""
+        if first_time(("constructed again", repr(arguments))):
             logger.warning(
                 "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
                 "with now is not used"
@@ -221,8 +246,11 @@ class Debugger:
             if cls._instance is not None and not cls._instance.service.before_start():
                 return
             rank = None if rank_id is None else _index("rank_id", rank_id)
+            model = cls._model if model is None else model
+            if cls._instance is not None and cls._boundary.start(session, model):
+                session = cls._begin_run_again()
             session.start(
-                model=cls._model if model is None else model,
+                model=model,
                 rank_id=rank,
                 token_range=token_range,
                 scheduled_tokens=scheduled_tokens,
@@ -245,6 +273,27 @@ class Debugger:
         with process_debugger.LOCK:
             _warn_unknown("step", unknown, "dump")
             process_debugger.current().step(dump)
+
+    @classmethod
+    def close(cls) -> None:
+        """End collecting for good, as the end of the process does; a debugger that is constructed then is a new one."""
+        with process_debugger.LOCK:
+            session = process_debugger.peek()
+            process_debugger.put(None)
+            cls._instance = cls._model = None
+            if session is not None:
+                session.close()
+                begin_run()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Close the debugger; an exception of the block ends the step that is open."""
+        session = process_debugger.peek()
+        if error is not None and isinstance(session, DumpSession):
+            session.fail(error)
+        self.close()
 
     @classmethod
     @contextlib.contextmanager

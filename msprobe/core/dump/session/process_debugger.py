@@ -69,7 +69,12 @@ def uncaught_error() -> BaseException | None:
 
     In an interactive session an error ends nothing.
     """
-    return None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    return None if hasattr(sys, "ps1") else shown_error()
+
+
+def shown_error() -> BaseException | None:
+    """Return the last exception of which Python, or a notebook, has printed the trace; None for none."""
+    return getattr(sys, "last_value", None)
 
 
 @atexit.register

@@ -145,6 +145,11 @@ class DumpSession:
         """Whether the taps are attached."""
         return self._taps is not None
 
+    @property
+    def started(self) -> bool:
+        """Whether the last start was not followed by a stop."""
+        return self._started
+
     def set_init_step(self, step: int) -> None:
         """Number the steps from ``step`` on."""
         self.init_step, self.loop = step, 0
