@@ -7,6 +7,7 @@ the tasks (``compare_rank``), in this process or in others, and returns an outco
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count, is_url
+from msprobe.core.html_card import html_card
 from msprobe.core.store.layout import JOURNAL
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
@@ -59,6 +61,7 @@ class CompareResult:
         mapping: what the user said about which entries, ranks and steps belong together.
         pairs: the folders of target and golden run, per pair.
         extras: what the user added to the comparison: metrics, a noise profile, matrices.
+        write_page: compares again and writes the HTML page to a path.
     """
 
     summary: CompareSummary
@@ -68,11 +71,39 @@ class CompareResult:
     outcomes: list[PairOutcome] = field(default_factory=list)
     extras: Extras | None = None
     _last: Comparison | None = None
+    write_page: Callable[[Path], object] | None = None
 
     @property
     def verdict(self) -> str:
         """Return ``same``, ``incomplete``, ``diverged`` or ``not_comparable``."""
         return self.summary.verdict
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict, and what the command line prints."""
+        from msprobe.report.summary_text import summary_text  # scripts print nothing
+
+        mood = {"same": "good", "diverged": "bad"}.get(self.verdict, "unsure")
+        rows = [("target", self.summary.target), ("golden", self.summary.golden)]
+        return html_card(f"msprobe compare: {self.verdict.upper()}", mood, rows, summary_text(self.summary))
+
+    def view(self, path: PathLike | None = None) -> Path:
+        """Write the HTML page of the comparison, show it, and return its path.
+
+        A notebook shows it below the cell, other programs in the browser.
+
+        Args:
+            path: where the page is written; None for a private temporary folder.
+
+        Raises:
+            MsprobeException: the page cannot be written.
+        """
+        from msprobe.report.html.page import show_page  # loads the library of pages
+
+        page = Path(tempfile.mkdtemp(prefix="msprobe-")) / "compare.html" if path is None else Path(path).absolute()
+        if self.write_page is not None:
+            self.write_page(page)
+        show_page(page)
+        return page
 
     def comparisons(self) -> Iterator[Comparison]:
         """Yield each compared pair of dumps with its table, columns and rows; pairs are loaded one at a time."""
@@ -132,6 +163,13 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         ReadError: a path holds no dump, no pair can be read, or a mapping file is damaged.
         MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
+    result = _compare(target, golden, options)
+    alone: CompareOptions = {**options, "output": None, "junit": None}
+    result.write_page = lambda path: _compare(target, golden, {**alone, "html": str(path)})
+    return result
+
+
+def _compare(target: PathLike, golden: PathLike, options: CompareOptions) -> CompareResult:
     settings, mapping = check_options(options)
     policy = _find_policy(settings["policy"])
     extras = load_extras(settings["metrics"], settings["noise"], settings["config"], settings["accept"])

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
+import webbrowser
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +27,7 @@ from msprobe.report.rank_outcome import PairOutcome
 from msprobe.report.summary_text import accepted_text
 
 MOST_BYTES = 96_000_000
+_NOTEBOOK_HEIGHT = 640
 _FOLDER = Path(__file__).parent
 _ORDER = {"diverged": 0, "not_comparable": 1, "incomplete": 2, "same": 3}
 
@@ -54,6 +58,18 @@ def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutco
         "made": datetime.now().astimezone().replace(microsecond=0),
     }
     write_atomic(path, (piece.encode("utf-8", "backslashreplace") for piece in template.generate(values)))
+
+
+def show_page(page: Path) -> None:
+    """Show a page that needs nothing but itself: below the cell of a notebook, or in the browser."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if ipython is None or shell is None or not hasattr(shell, "kernel"):
+        webbrowser.open(page.as_uri())
+        return
+    text = escape(page.read_text(encoding="utf-8"), quote=True)
+    frame = f'<iframe srcdoc="{text}" width="100%" height="{_NOTEBOOK_HEIGHT}" sandbox="allow-scripts"></iframe>'
+    ipython.display.display(ipython.display.HTML(frame))
 
 
 class _Table:

@@ -151,7 +151,7 @@ def test_another_configuration_in_the_same_process(bench: Bench, capsys: pytest.
     capsys.readouterr()
     assert PrecisionDebugger(config) is PrecisionDebugger() is PrecisionDebugger(dict(config)) is first
     assert warnings(capsys) == []
-    assert PrecisionDebugger(config, level="L0") is first
+    assert PrecisionDebugger(config, rank=[3]) is first
     (line,) = warnings(capsys)
     assert line == (
         "PrecisionDebugger exists already in this process and keeps its configuration: "

@@ -21,6 +21,7 @@ from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
+from msprobe.core.config.models import TASKS
 from msprobe.core.config.path_checks import require_paths
 from msprobe.core.config.perturbed_run import fields_of_environment
 from msprobe.core.config.problems import nearest
@@ -34,6 +35,7 @@ from msprobe.core.dump.session.run_boundary import RunBoundary, is_other_run
 from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.html_card import html_card
 from msprobe.core.interruption import is_from_outside
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.runs import begin_run
@@ -64,6 +66,7 @@ class Debugger:
         config_path: config.json, or a dict with its content; None for the documented defaults.
         task, dump_path, level, step: override the fields of the same name in the file.
         model: the model of a ``start()`` without one. The older order ``..., level, model, step`` works too.
+        further: other common fields of the file, such as ``rank=[0]``, which they override too.
 
     Raises:
         ConfigError: the configuration is wrong, or asks for what the framework does not support.
@@ -78,8 +81,8 @@ class Debugger:
     _model: ClassVar[Any] = None
     _probe: ClassVar[Any] = None
     _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
-    _make_session: ClassVar[Callable[[], Any]]
-    _boundary: ClassVar[RunBoundary]
+    _make_session: ClassVar[Any] = None
+    _boundary: ClassVar[RunBoundary] = RunBoundary()
     config: Settings
     service: Service
 
@@ -91,12 +94,22 @@ class Debugger:
         level: str | None = None,
         step: Any = None,
         model: Any = None,
+        **further: Any,
     ) -> Any:
         with process_debugger.LOCK:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
-            fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+            _check_fields(further)
+            fields = {"task": task, "dump_path": dump_path, "level": level, "step": step, **further}
             return cls._construct(config_path, fields, model)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the folder, what is recorded, and how many steps ended."""
+        config, session = self.config, process_debugger.peek()
+        running = session is not None and type(self)._instance is self
+        steps = f"{session.loop}" if running else "closed"
+        shown = {name: str(getattr(config, name)) for name in ("dump_path", "task", "level")}
+        return html_card("PrecisionDebugger", "good" if running else "unsure", [*shown.items(), ("steps", steps)])
 
     @classmethod
     def _construct(
@@ -396,6 +409,16 @@ class Debugger:
         """Record ``module.api`` no longer."""
         with process_debugger.LOCK:
             process_debugger.current().backend.apis.remove(module, api)
+
+
+def _check_fields(names: Mapping[str, Any]) -> None:
+    """Raise MsprobeException for a keyword of the constructor that is no common field of the configuration."""
+    known = [name for name in DumpConfig.model_fields if name not in TASKS]
+    for name in names:
+        if name not in known:
+            close = nearest(name, known)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}; other keys go into the file"
+            raise MsprobeException(0, f"PrecisionDebugger: {name} is no common field of the configuration; {hint}")
 
 
 _REGISTER = "register_custom_api"
