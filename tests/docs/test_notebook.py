@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import sys
@@ -29,7 +30,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     quiet = pytest.importorskip("traitlets.config").Config({"HistoryManager": {"enabled": False}})
     shell = interactive.InteractiveShell(config=quiet)
     yield shell
-    shell.atexit_operations()
+    atexit.unregister(shell.atexit_operations)
     forget()
     monkeypatch.delattr(sys, "last_value", raising=False)
 
