@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.distribution import install_command
 from msprobe.core.errors import MsprobeException, ReadError
 
 Table = tuple[Sequence[str], list[dict[str, Any]]]
@@ -65,7 +66,7 @@ def _read_workbook(path: Path) -> list[list[Any]]:
     try:
         import python_calamine
     except ImportError:
-        reason = f"{path}: reading a workbook needs python-calamine: pip install 'msprobe[report]'"
+        reason = f"{path}: reading a workbook needs python-calamine: {install_command('report')}"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from None
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
