@@ -91,9 +91,23 @@ class _LegacyModule(ModuleType):
         return getattr(self, meant)(*args, **kwargs)
 
 
+def load(module: str, name: str) -> Any:
+    """Load a module and return an attribute of it.
+
+    Raises:
+        ImportError: a name that the module needs is missing in another package. As an AttributeError Python would take
+            it to mean that the facade has no such name, and would hide it.
+    """
+    try:
+        loaded = importlib.import_module(module)
+    except AttributeError as error:
+        raise ImportError(f"{module} cannot be loaded: {error}", name=module) from error
+    return getattr(loaded, name)
+
+
 def _resolve(target: str) -> Any:
     module, attribute = target.split(":")
-    return getattr(importlib.import_module(module), attribute)
+    return load(module, attribute)
 
 
 def _table(section: str) -> dict[str, dict[str, str]]:

@@ -24,6 +24,7 @@ from msprobe import __version__
 from msprobe.cli.options.help_text import OVERVIEW, complete, epilog, normalized
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import PublishedFramework
+from msprobe.core.distribution import distributions_beside, mixture
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
@@ -70,7 +71,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.comparison.config_check:command", "Compare the set-ups of two trainings, or two checkpoints."
     ),
     "data2db": CommandEntry("msprobe.cli.analysis.data2db:command", "Follow the statistics of a dump over its steps."),
-    "doctor": CommandEntry("msprobe.cli.collection.doctor:command", "Explain why a dump is, or would be, empty."),
+    "doctor": CommandEntry(
+        "msprobe.cli.collection.doctor:command", "Say what is installed, or why a dump is, or would be, empty."
+    ),
     "import": CommandEntry(
         "msprobe.cli.collection.import_kernels:command", "Make a dump of what MindSpore's runtime dumped."
     ),
@@ -221,6 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
+    for beside in distributions_beside():
+        print(f"msprobe: warning: {mixture(beside)}", file=sys.stderr)
     words = sys.argv[1:] if arguments is None else arguments
     trains = _is_run(words)
     if trains:  # a training handles its signals itself

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.errors import MsprobeException, ReadError, error_text
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.safe_files import make_folder_below, replacement_file
 from msprobe.core.store.tensor_reader import widened
@@ -94,10 +94,12 @@ def _writer(kind: FileKind) -> Callable[[ReadTensor, Path], None]:
         return _write_npy
     try:
         save = importlib.import_module(_EXPORTER).writer(kind)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         package = error.name or "torch"
         text = f"a .{kind} needs {package}, which is not installed: pip install {package}, or -t npy"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text) from error
+    except ImportError as error:
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"no .{kind}: {error_text(error)}") from error
     return lambda tensor, path: save(tensor.bits(), tensor.dtype, path)
 
 

@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
+    from msprobe.legacy_paths import load
 
     path = _MODULES.get(name)
     if path is None:
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
     from msprobe.adapters.mindspore.versions import require
 
     require()
-    return getattr(importlib.import_module(path), name)
+    return load(path, name)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,11 @@ import importlib
 import os
 from typing import Protocol, cast
 
+from msprobe.core.log import first_time, logger
+
 INTERFACE = 11
+_MODULE = "msprobe.native._fused"
+_SWITCH = "MSPROBE_NATIVE"
 SUMMARY = ("Max", "Min", "Mean", "Norm")
 """The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
 
@@ -106,12 +110,40 @@ class Kernel(Protocol):
 
 def load() -> Kernel | None:
     """Return the compiled kernel; None when it is absent, of another interface or switched off."""
-    if os.environ.get("MSPROBE_NATIVE", "").strip() == "0":
-        return None
+    found = _find()
+    return None if isinstance(found, str) else found
+
+
+def absence() -> str | None:
+    """Return why there is no kernel, in words; None when there is one."""
+    found = _find()
+    return found if isinstance(found, str) else None
+
+
+def log_absence() -> None:
+    """Log, once per process, that the kernel is missing; not where the environment switches it off."""
+    if not _switched_off() and (reason := absence()) and first_time("no kernel"):
+        logger.warning("no compiled kernel: %s. Recording works, but measures several times more slowly", reason)
+
+
+def _switched_off() -> bool:
+    return os.environ.get(_SWITCH, "").strip() == "0"
+
+
+def _find() -> Kernel | str:
+    """Return the kernel, or why there is none."""
+    if _switched_off():
+        return f"the variable {_SWITCH}=0 switches it off"
     try:
-        module = importlib.import_module("msprobe.native._fused")
-    except ImportError:
-        return None
-    if getattr(module, "INTERFACE", None) != INTERFACE:
-        return None
+        module = importlib.import_module(_MODULE)
+    except ModuleNotFoundError:
+        return (
+            f"msprobe was built without it (no C compiler, {_SWITCH}=0, or another platform); "
+            "install it again where there is gcc or clang"
+        )
+    except ImportError as error:
+        return f"it cannot be loaded ({error}); install msprobe again"
+    interface = getattr(module, "INTERFACE", None)
+    if interface != INTERFACE:
+        return f"it is of another version of msprobe (interface {interface}, not {INTERFACE}); install msprobe again"
     return cast(Kernel, module)

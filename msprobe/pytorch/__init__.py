@@ -49,16 +49,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
+    from msprobe.legacy_paths import load
 
     if name in _ALSO_FOR_MSADAPTER and _torch_is_msadapter():
-        return getattr(importlib.import_module("msprobe.mindspore"), name)
+        return load("msprobe.mindspore", name)
     path = _MODULES.get(name)
     if path is None:
         from msprobe.legacy_paths import extra
 
         return extra(__name__, name)
-    return getattr(importlib.import_module(path), name)
+    return load(path, name)
 
 
 def _torch_is_msadapter() -> bool:
@@ -66,6 +66,7 @@ def _torch_is_msadapter() -> bool:
     import importlib
 
     from msprobe.adapters.msadapter.detection import torch_of_msadapter
+    from msprobe.core.distribution import install_command
 
     try:
         importlib.import_module("torch")
@@ -73,7 +74,7 @@ def _torch_is_msadapter() -> bool:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            "msprobe.pytorch needs PyTorch, which is not installed here: pip install msprobe[torch] "
+            f"msprobe.pytorch needs PyTorch, which is not installed here: {install_command('torch')} "
             "(or, for MindSpore, import from msprobe.mindspore)",
             name="torch",
         ) from error

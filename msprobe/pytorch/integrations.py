@@ -18,8 +18,9 @@ The package of a trainer is imported when its callback is asked for.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from msprobe.legacy_paths import load
 
 if TYPE_CHECKING:
     from msprobe.adapters.pytorch.trainer_callbacks import (
@@ -45,4 +46,4 @@ def __getattr__(name: str) -> Any:
     path = _MODULES.get(name)
     if path is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(path), name)
+    return load(path, name)

@@ -69,7 +69,7 @@ def test_the_page_is_fresh() -> None:
 
 
 def test_the_versions_are_those_of_the_project() -> None:
-    from msprobe.adapters.mindspore.versions import NEWEST, OLDEST
+    from msprobe.core.distribution import TESTED
 
     text = "\n".join(table().versions)
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -77,11 +77,13 @@ def test_the_versions_are_those_of_the_project() -> None:
     assert f"older than {oldest}" in text
     pythons = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
     assert f"Python {', '.join(pythons[:-1])} and {pythons[-1]} are supported" in text
-    assert 'torch = ["torch>=2.1"]' in project
+    oldest_torch = ".".join(map(str, TESTED["torch"].oldest))
+    assert f'torch = ["torch>={oldest_torch}"]' in project
     (torch,) = re.findall(r'^torch="torch==(\d+\.\d+)', (ROOT / "scripts" / "venv").read_text("utf-8"), re.MULTILINE)
-    assert f"the suite runs on {torch} for CPU. 2.1 and newer" in text
-    assert f"older than {OLDEST[0]}.{OLDEST[1]}" in text
-    assert f"newer than {NEWEST[0]}.{NEWEST[1]}" in text
+    assert f"the suite runs on {torch} for CPU. {oldest_torch} and newer" in text
+    mindspore = TESTED["mindspore"]
+    assert f"older than {mindspore.oldest[0]}.{mindspore.oldest[1]}" in text
+    assert f"newer than {mindspore.newest[0]}.{mindspore.newest[1]}" in text
 
 
 @pytest.mark.parametrize(

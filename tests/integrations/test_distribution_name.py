@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.core.distribution import NAME
+
 pytest.importorskip("setuptools", minversion="77", reason="the alias is built without network here")
 pytest.importorskip("pip")
 
@@ -33,5 +35,5 @@ def test_pip_shows_the_older_name(tmp_path: Path) -> None:
     pip("install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(site), str(source))
     shown = dict(line.partition(": ")[::2] for line in pip("show", "mindstudio_probe", path=site).splitlines())
     assert shown["Name"] == "mindstudio-probe"
-    assert shown["Requires"] == "msprobe"
+    assert shown["Requires"] == NAME
     assert [path.name for path in site.iterdir() if not path.name.endswith(".dist-info")] == []

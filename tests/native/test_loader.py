@@ -39,3 +39,25 @@ def test_absence_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MSPROBE_NATIVE", raising=False)
     monkeypatch.setitem(sys.modules, "msprobe.native._fused", None)  # what the import system does for a missing module
     assert loader.load() is None
+
+
+def test_absence_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MSPROBE_NATIVE", raising=False)
+    assert (loader.absence() is None) == (loader.load() is not None)
+    monkeypatch.setitem(sys.modules, "msprobe.native._fused", None)
+    assert "built without it" in str(loader.absence())
+    monkeypatch.setitem(sys.modules, "msprobe.native._fused", types.ModuleType("msprobe.native._fused"))
+    assert f"interface None, not {loader.INTERFACE}" in str(loader.absence())
+    monkeypatch.setenv("MSPROBE_NATIVE", "0")
+    assert "MSPROBE_NATIVE=0" in str(loader.absence())
+
+
+@pytest.mark.parametrize(("switch", "lines"), [("", 1), ("0", 0)])
+def test_absence_is_logged_once_unless_it_is_wanted(
+    switch: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MSPROBE_NATIVE", switch)
+    monkeypatch.setitem(sys.modules, "msprobe.native._fused", None)
+    loader.log_absence()
+    loader.log_absence()
+    assert capsys.readouterr().out.count("no compiled kernel") == lines

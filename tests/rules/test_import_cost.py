@@ -15,7 +15,7 @@ FRAMEWORKS = {"torch", "torch_npu", "mindspore", "msadapter"}
 CORE_MAY_IMPORT = {"msprobe", "numpy", "pydantic", "pydantic_core", "yaml"}
 HEAVY_OUTPUT = {"xlsxwriter", "jinja2", "rich", "pandas", "matplotlib", "tensorboard"}
 CLI_MAY_IMPORT = {"click"}
-CLI_OWN_MODULES = ("msprobe.cli", "msprobe.core.errors", "msprobe.core.log")
+CLI_OWN_MODULES = ("msprobe.cli", "msprobe.core.distribution", "msprobe.core.errors", "msprobe.core.log")
 
 
 def loaded_by(code: str) -> set[str]:

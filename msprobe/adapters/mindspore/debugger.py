@@ -28,6 +28,7 @@ from msprobe.core.dump.session.debugger import Debugger
 from msprobe.core.errors import ConfigError
 from msprobe.core.log import first_time, logger
 from msprobe.core.selection import uses_risk_level
+from msprobe.native.loader import log_absence
 
 
 class PrecisionDebugger(Debugger):
@@ -59,6 +60,7 @@ class PrecisionDebugger(Debugger):
     @classmethod
     def before_first_start(cls, session: Any) -> None:
         """Check the mode again before the first step: it may have been set after the construction."""
+        log_absence()
         if session.current_step == session.init_step:
             refuse_for_mode(session.config)
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from msprobe.core.distribution import (
+    install_command,
+    is_newer_than_tested,
+    parsed,
+    supported_versions,
+    version_fault,
+)
 from msprobe.core.log import first_time, logger
 
-OLDEST, NEWEST = (2, 4), (2, 10)
-SUPPORTED = ".".join(map(str, OLDEST)) + " to " + ".".join(map(str, NEWEST))
+SUPPORTED = supported_versions("mindspore")
 
 
 def require() -> None:
@@ -29,23 +34,16 @@ def require() -> None:
     if importlib.util.find_spec("mindspore") is None:
         raise ImportError(
             f"msprobe.mindspore needs MindSpore {SUPPORTED}, which is not installed here: "
-            'pip install "msprobe[mindspore]"; for PyTorch use msprobe.pytorch'
+            f"{install_command('mindspore')}; for PyTorch use msprobe.pytorch"
         )
     import mindspore
 
-    fault = version_fault(mindspore.__version__)
+    fault = version_fault("mindspore", mindspore.__version__)
     if fault is not None:
         raise ImportError(f"msprobe.mindspore: {fault}")
-    if parsed(mindspore.__version__)[:2] > NEWEST and first_time("mindspore version"):
+    if is_newer_than_tested("mindspore", mindspore.__version__) and first_time("mindspore version"):
         logger.warning("MindSpore %s is newer than the tested versions (%s)", mindspore.__version__, SUPPORTED)
     survive_first_conversion(np.__version__)
-
-
-def version_fault(version: str) -> str | None:
-    """Return why a version of MindSpore is not supported; None when it is supported, or newer than those tested."""
-    if parsed(version)[:2] >= OLDEST:
-        return None
-    return f"MindSpore {version} is not supported, {SUPPORTED} is; install a newer one"
 
 
 def number() -> tuple[int, ...]:
@@ -60,11 +58,6 @@ def version_text() -> str:
     import mindspore
 
     return str(mindspore.__version__)
-
-
-def parsed(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version: ``2.10.0rc1`` gives (2, 10, 0)."""
-    return tuple(int(number) for number in re.findall(r"\d+", version.split("rc")[0])[:3])
 
 
 def survive_first_conversion(numpy_version: str) -> bool:

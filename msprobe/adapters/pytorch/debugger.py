@@ -13,6 +13,7 @@ from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.debugger import Debugger, models_in
+from msprobe.native.loader import log_absence
 
 
 class PrecisionDebugger(Debugger):
@@ -24,6 +25,11 @@ class PrecisionDebugger(Debugger):
     def make_backend(cls, config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the backend of PyTorch for this configuration."""
         return make_backend(config, current, thread)
+
+    @classmethod
+    def before_first_start(cls, session: Any) -> None:
+        """Say once that the compiled kernel is missing."""
+        log_absence()
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

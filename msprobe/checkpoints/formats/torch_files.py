@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
-from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.distribution import install_command
+from msprobe.core.errors import MsprobeException, ReadError, error_text
 from msprobe.core.store.tensor_reader import LazyTensor
 
 _CHECKPOINT_READERS = {
@@ -77,11 +78,11 @@ def find_checkpoint_reader(name: str, path: Path) -> Callable[[Path], Any]:
     """
     try:
         reader: Callable[[Path], Any] = importlib.import_module(_CHECKPOINT_READERS[name]).read_checkpoint
+    except ModuleNotFoundError as error:
+        missing = f"{error.name or name}, which is not installed: {install_command('torch')}"
+        raise MsprobeException(0, f"{path}: cannot be read without {missing}") from error
     except ImportError as error:
-        raise MsprobeException(
-            0,
-            f"{path}: cannot be read without {error.name or name}, which is not installed: pip install msprobe[torch]",
-        ) from error
+        raise MsprobeException(0, f"{path}: cannot be read: {error_text(error)}") from error
     return reader
 
 

@@ -1,4 +1,4 @@
-"""``msprobe doctor config.json``: why a dump is, or would be, empty, and what a configuration costs."""
+"""``msprobe doctor``: what is installed; with a configuration, why a dump is empty and what collecting costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCALES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @click.command("doctor")
-@click.argument("config", type=click.Path())
+@click.argument("config", type=click.Path(), required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--world", type=click.IntRange(min=1), help="How many processes the job has.")
 @shared("input_path", older=("--dump",), help="A dump to look at; default: the dump_path of CONFIG, where it exists.")
@@ -37,8 +37,10 @@ _SCALES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 )
 @shared("model", help="With --estimate: class of the model; default: the first outermost module.")
 @shared("json_path", help="With --estimate: write the result as JSON; - prints it, and only it.")
-def command(config: str, command: tuple[str, ...], estimate: bool, **options: Any) -> int:
+def command(config: str | None, command: tuple[str, ...], estimate: bool, **options: Any) -> int:
     """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
+
+    Without CONFIG: say what is installed (versions, the compiled kernel, optional packages) and what is wrong with it.
 
     One line per finding: a `reason` makes data missing for certain, a `note` is worth a look. Exit status: 0 when no
     reason was found, 1 when there is one, 2 when CONFIG cannot be opened.
@@ -49,6 +51,10 @@ def command(config: str, command: tuple[str, ...], estimate: bool, **options: An
     from msprobe.core.errors import InterfaceError
 
     measured = options.pop("training_steps"), options.pop("model"), options.pop("json_path")
+    if config is None:
+        if estimate or any(measured) or any(options.values()):
+            raise InterfaceError("doctor: give the configuration that the options are about: msprobe doctor CONFIG ...")
+        return _installation()
     if not estimate:
         if command or any(measured):
             raise InterfaceError("doctor: a program, --steps, --model and --json belong to --estimate; add it")
@@ -56,6 +62,15 @@ def command(config: str, command: tuple[str, ...], estimate: bool, **options: An
     if not command:
         raise InterfaceError("doctor --estimate: give the program behind --, as in: -- python train.py")
     return _estimate(config, command, *measured)
+
+
+def _installation() -> int:
+    from msprobe.setup_check.installation import installation_facts
+
+    facts = installation_facts()
+    for fact in facts:
+        click.echo(f"{fact.name}: {fact.text}" if fact.right else f"{fact.name}: WRONG: {fact.text}")
+    return 0 if all(fact.right for fact in facts) else _EXIT_REASON
 
 
 def _examine(config: str, world: int | None, input_path: str | None, framework: str | None, run: str | None) -> int:

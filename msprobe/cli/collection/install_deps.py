@@ -20,7 +20,7 @@ def command(mode: str, no_check: bool) -> int:
 
     Nothing is installed: the environment of a training is left as it is. Exit status: 0 all there, 1 some are missing.
     """
-    from msprobe.offline_models.packages import EXTRAS, missing_for
+    from msprobe.core.distribution import EXTRAS, install_command, missing_for
 
     chosen = ("onnx",) if mode == "offline" else tuple(EXTRAS)
     lacking = {name: missing for name in chosen if (missing := missing_for(name))}
@@ -28,5 +28,5 @@ def command(mode: str, no_check: bool) -> int:
         state = f"missing: {', '.join(lacking[name])}" if name in lacking else "installed"
         click.echo(f"{name}: {state} ({EXTRAS[name].purpose})")
     if lacking:
-        click.echo(f"To install: pip install 'msprobe[{','.join(lacking)}]'")
+        click.echo(f"To install: {install_command(*lacking)}")
     return 1 if lacking else 0

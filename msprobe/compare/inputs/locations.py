@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import cast
 
+from msprobe.core.distribution import install_command
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.host import is_url
 from msprobe.core.store.safe_files import is_device
@@ -39,7 +40,7 @@ def opened(location: PathLike) -> Path:
     except ImportError as error:
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,
-            f"{location}: {error_text(error)}; URLs need the extra `remote` (pip install 'msprobe[remote]') "
+            f"{location}: {error_text(error)}; URLs need the extra `remote` ({install_command('remote')}) "
             f"and the fsspec driver of {protocol}://",
         ) from error
     except ValueError as error:

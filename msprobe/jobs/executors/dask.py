@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from msprobe.core.distribution import install_command
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.host import cpu_count
 from msprobe.jobs.executors.protocol import load_work
@@ -51,7 +52,7 @@ def _connect(address: str) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise _dask_error(f"{error_text(error)}; it needs the extra `dask` (pip install 'msprobe[dask]')") from error
+        raise _dask_error(f"{error_text(error)}; it needs the extra `dask` ({install_command('dask')})") from error
     try:
         if address == "local":
             with _start_cluster(LocalCluster) as cluster, Client(cluster) as client:

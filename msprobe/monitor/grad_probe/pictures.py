@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.distribution import install_command
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.safe_files import replacement_file
 
@@ -22,7 +23,7 @@ def draw_similarity(path: Path, name: str, steps: Sequence[int], values: Sequenc
         from matplotlib.figure import Figure
     except ImportError:
         if first_time("matplotlib"):
-            logger.warning("grad_probe: no pictures: matplotlib is not installed (pip install msprobe[plots])")
+            logger.warning("grad_probe: no pictures: matplotlib is not installed (%s)", install_command("plots"))
         return False
     figure: Any = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from msprobe.core.distribution import install_command
 from msprobe.core.errors import json_text
 from msprobe.core.log import logger
 from msprobe.monitor.rows import RowSink
@@ -35,9 +36,7 @@ def make_sink(kind: str, csv: RowSink, run: Path, rank: int) -> RowSink:
         try:
             return EventFiles(run)
         except ImportError as error:
-            reason = (
-                f"format tensorboard needs the package tensorboard ({error}); install the extra msprobe[tensorboard]"
-            )
+            reason = f"format tensorboard needs the package tensorboard ({error}): {install_command('tensorboard')}"
             logger.warning("monitor: %s; csv files are written", reason)
     elif kind != "csv":
         logger.warning("monitor: format %s is none of %s; csv files are written", json_text(kind), ", ".join(FORMATS))

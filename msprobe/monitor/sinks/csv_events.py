@@ -1,6 +1,6 @@
 """``csv2tensorboard_by_step``: event files for TensorBoard from csv files of the first version, documented or appended.
 
-Needs the package ``tensorboard``: ``pip install "msprobe[tensorboard]"``.
+Needs the package ``tensorboard``, which the extra ``tensorboard`` brings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+from msprobe.core.distribution import install_command
 from msprobe.core.errors import MsprobeException, ReadError, argument_text
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import make_folder
@@ -128,7 +129,7 @@ def _tensorboard() -> tuple[Any, Any]:
         event = importlib.import_module("tensorboard.compat.proto.event_pb2").Event
         summary = importlib.import_module("tensorboard.compat.proto.summary_pb2").Summary
     except ImportError as error:
-        text = f'needs tensorboard ({error}): pip install "msprobe[tensorboard]"'
+        text = f"needs tensorboard ({error}): {install_command('tensorboard')}"
         raise MsprobeException(3, f"csv2tensorboard_by_step {text}") from error
 
     def event_of(tag: str, step: int, value: float) -> Any:

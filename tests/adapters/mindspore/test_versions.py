@@ -16,10 +16,9 @@ from mindspore import Tensor, nn
 from msprobe.adapters.mindspore.versions import (
     can_have_gradient,
     number,
-    parsed,
     survive_first_conversion,
-    version_fault,
 )
+from msprobe.core.distribution import parsed, version_fault
 from tests.adapters.bench import Bench
 from tests.rules.tree import ROOT
 
@@ -42,7 +41,7 @@ CHEAP = "import msprobe.mindspore, sys; assert not {'mindspore', 'numpy', 'torch
 
 @pytest.mark.parametrize(("version", "good"), [("2.3.1", False), ("1.10.1", False), ("2.4.0", True), ("2.10.0", True)])
 def test_versions_before_the_oldest_are_refused(version: str, good: bool) -> None:
-    fault = version_fault(version)
+    fault = version_fault("mindspore", version)
     assert (fault is None) == good
     assert good or (fault is not None and version in fault and "2.4 to 2.10" in fault)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from msprobe.cli.main import run
+from msprobe.core.distribution import NAME
 
 
 def test_all_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,4 +26,4 @@ def test_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert run(["install_deps"]) == 1
     text = capsys.readouterr().out
     assert "onnx: missing: onnxruntime (offline_dump" in text
-    assert "To install: pip install 'msprobe[" in text
+    assert f'To install: pip install "{NAME}[' in text
