@@ -406,7 +406,9 @@ def from_sources(measured: Measured, worst: Floats) -> Floats:
 
 def _weigh(measured: Measured, limits: Tolerances, slack: _Slack) -> _Weighed:
     """Return the differences in units of tolerance plus slack."""
-    average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(np.maximum(measured.numel, 1.0)))
+    # Statistics average over the elements; of whole tensors the norm of the difference is known, which does not.
+    averaged = np.where(measured.whole, 1.0, np.maximum(measured.numel, 1.0))
+    average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(averaged))
     return _weighed(measured, limits.element + np.maximum(slack.seen, slack.unseen), average, average)
 
 

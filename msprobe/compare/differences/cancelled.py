@@ -26,10 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.differences.cancelled_gradients import CancelledGradients, Fingerprint
+from msprobe.compare.differences.cancelled_gradients import (
+    CancelledGradients,
+    Fingerprint,
+    is_vector,
+    name_of_parameter,
+)
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
+from msprobe.compare.records.entries import OPTIMIZER, function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT
@@ -159,19 +164,22 @@ class _Cancellation:
     def _free_parameters(self) -> None:
         """Let parameters differ as far as earlier updates from noise can have moved them."""
         known = self._known
+        known.follow_parameters(self._table)
         if not (known.parameters or known.travelled or known.rounded_elsewhere):
             return
-        for position in (self._measured.role[self._rows] == Role.PARAMETER).nonzero()[0].tolist():
+        roles = self._measured.role[self._rows]
+        given = (roles == Role.INPUT) & (self._measured.origin[self._rows] < 0) & bool(known.extremes)
+        for position in ((roles == Role.PARAMETER) | given).nonzero()[0].tolist():
             row = int(self._rows[position])
             leaf, key = self._table.target[row], self._table.keys[int(self._entries[position])]
             if leaf is None:
                 continue
-            name = f"{path_of(key.stem)}.{_last_part(leaf.suffix)}".lstrip(".")
+            name = name_of_parameter(key, leaf)
             size = max(float(self._facts.size[position, 0]), 1e-300)
             free = 0.0
             if (key.stem, _last_part(leaf.suffix)) in known.parameters:
                 free = _ANYTHING
-            elif len(leaf.raw.get("shape") or ()) == 1:
+            elif is_vector(leaf.raw):
                 free = _UPDATES * known.travelled.get(name, 0.0) / size
             elsewhere = known.rounded_elsewhere.get(name)
             if elsewhere is not None:
@@ -194,10 +202,11 @@ class _Cancellation:
     def _free_divisions(self) -> None:
         """Let the results of a division by the size of a gradient differ in single elements by the size of the
         update."""
-        for position in (self._updated & self._result).nonzero()[0].tolist():
+        of_updates = (OPTIMIZER, "")  # a dump without modules has no parents
+        keys = self._table.keys
+        divides = np.array([key.parent in of_updates and "addcdiv" in key.stem for key in keys], np.bool_)
+        for position in (divides[self._entries] & self._result).nonzero()[0].tolist():
             entry = int(self._entries[position])
-            if "addcdiv" not in self._table.keys[entry].stem:
-                continue
             row = int(self._rows[position])
             leaf = self._table.target[row]
             update = 0.0 if leaf is None else _size_of_update(self._table, entry, leaf.suffix)
