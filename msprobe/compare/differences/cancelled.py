@@ -14,8 +14,8 @@ A tensor is recognised in later calls by its statistics, a parameter in later st
 
 In the forward pass, what is left of two equal values is nothing but their rounding: ``a - b`` of two tensors that are
 equal by mathematics (the probabilities of one policy, computed twice) is as far off as its operands are, and has no
-digit of its own. So its scale is that of the operands, where these differ between the runs at all; of the same operands
-both runs make the same result.
+digit of its own. So its scale is at least that of the operands, where these differ between the runs at all; of the same
+operands both runs make the same result.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from msprobe.core.store.record_walk import INPUT
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
-from msprobe.numerics.verdict import Bools, Floats, Measured, Role
+from msprobe.numerics.verdict import AMPLIFICATION, Bools, Floats, Measured, Role
 
 _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing but rounding
+_OPERANDS = 2.0
 _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
@@ -259,8 +260,12 @@ def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64]
 
 
 def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
-    """Return the size of the operands (a root mean square, in data units) for each numeric row of ``facts`` that is the
-    cancelled result of a forward sum with operands that differ; 0 for other rows."""
+    """Return the scale (a root mean square, in data units) of each numeric row of ``facts`` that is the result of a
+    forward sum with operands that differ; 0 for other rows.
+
+    The result is as far off as both operands together, however small it is; ``AMPLIFICATION`` allows for this as long
+    as the operands are not much larger than the result.
+    """
     names = {stem: function_of(stem) in _ADDING for stem in {key.stem for key in table.keys}}
     if not any(names.values()):
         return np.zeros(len(facts.numeric))
@@ -273,4 +278,4 @@ def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
     operands = np.zeros(len(table.keys))
     np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
     is_result = (sums & differing)[entries] & (facts.role[facts.numeric] == Role.RESULT)
-    return np.where(is_result & (rms < _CANCELLED * operands[entries]), operands[entries], 0.0)
+    return np.where(is_result, _OPERANDS / AMPLIFICATION * operands[entries], 0.0)
