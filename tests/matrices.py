@@ -34,6 +34,7 @@ MATRICES: dict[str, str] = {
     "check": "Trainings with one planted fault each, without it, and correct ones: msprobe check names faults alone.",
     "compiled": "Operators that inductor computes wrongly: node and line are named; correct models compile silently.",
     "faults": "Faults in ten model families, alone and with a harmless change: module and source line are right.",
+    "cpus": "Trainings of model families with other instructions of this CPU, or threads: the same; a fault is named.",
     FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
     "facts": "10,000 dumps that differ from a good one in a single fact, in both directions: none passes unexplained.",
     "devices": "Trainings, generation, two ranks on other emulated devices are the same; with a fault they are not.",

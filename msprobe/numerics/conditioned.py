@@ -3,12 +3,13 @@
 With u the unit round-off of the dtype of the result, g the value in the higher precision (the golden one) and s how far
 g moves when every input moves by one unit round-off of its dtype:
 
-    allowed of element i    F * (u * |g_i| + s_i)  +  the smallest normal number of the dtype     beyond it: a warning
-    of the whole tensor     F * (u * |g_i| + s_i)  +  G * u * the largest |g|                     beyond it: an error
+    allowed of element i    F * (u * |g_i| + s_i) + t_i + the smallest normal number of the dtype   beyond it: a warning
+    of the whole tensor     F * (u * |g_i| + s_i) + t_i + G * u * the largest |g|                   beyond it: an error
 
-F and G are small for 16 bits, where kernels round once and add up in float32, and larger for float32, where sums of any
-length are added up in float32 itself (``_FACTORS``). So a warning says that small elements beside large ones have lost
-digits, as they do where a function computes them from something large (1 - tanh(x)^2 for a large x).
+t is the rounding of terms inside of the formula of a function that cancel (``Movement.inside``), in the precision that
+is computed in, float32 or better. F and G are small for 16 bits, where kernels round once and add up in float32, and
+larger for float32, where sums of any length are added up in float32 itself (``_FACTORS``). So a warning says that small
+elements beside large ones have lost digits, as they do where a function computes them from something large.
 
 s is measured, not computed: the golden call runs again with inputs whose elements are moved by one round-off up or down
 (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 1.6: the forward error of a backward
@@ -108,12 +109,15 @@ class Movement:
         half: the golden result where only about half of the elements of the inputs were moved; None where unknown.
         terms: how many terms its sums may have.
         stages: by how much more a function carries that rounds what it computes on the way.
+        inside: how far each element may be off because terms of its formula, which are rounded, cancel; in units of the
+            round-off of the precision that is computed in, which is float32 or better.
     """
 
     moved: Sequence[Array]
     half: Array | None = None
     terms: float = 1.0
     stages: float = 1.0
+    inside: Array | float = 0.0
 
 
 def by_condition(result: Array, golden: Array, movement: Movement, dtype: DType) -> Conditioned:
@@ -138,7 +142,10 @@ def by_condition(result: Array, golden: Array, movement: Movement, dtype: DType)
             spread = np.maximum(spread, SMOOTHED * np.sqrt(np.mean(np.square(finite))))
             if dtype.unit_roundoff <= FLOAT32_ROUNDOFF:
                 growth = max(1.0, float(np.sqrt(movement.terms)) * GROWTH)
-    return _judged(result, golden, dtype, growth * movement.stages * spread, alike)
+    inside = (movement.inside if np.shape(movement.inside) == golden.shape else 0.0) * min(
+        dtype.unit_roundoff, FLOAT32_ROUNDOFF
+    )
+    return _judged(result, golden, dtype, growth * movement.stages * spread, alike, inside)
 
 
 def _is_local(half: Array, golden: Array, spread: Floats) -> bool:
@@ -154,7 +161,14 @@ def _changed(golden: Array, moved: Sequence[Array]) -> Floats:
     return np.where(changed, np.inf, 0.0)
 
 
-def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: Sequence[Array] | None) -> Conditioned:
+def _judged(
+    result: Array,
+    golden: Array,
+    dtype: DType,
+    spread: Floats,
+    moved: Sequence[Array] | None,
+    inside: Floats | float = 0.0,
+) -> Conditioned:
     if result.shape != golden.shape:
         return OTHER
     if not golden.size:
@@ -167,7 +181,7 @@ def _judged(result: Array, golden: Array, dtype: DType, spread: Floats, moved: S
         roundoff, size, error = dtype.unit_roundoff, np.abs(golden), np.abs(result - golden)
         scale = float(np.max(size[np.isfinite(size)], initial=0.0))
         share, of_largest = next((own, whole) for largest, own, whole in _FACTORS if roundoff <= largest)
-        allowed = share * (roundoff * size + spread) + _smallest_normal(dtype)
+        allowed = share * (roundoff * size + spread) + np.ravel(inside) + _smallest_normal(dtype)
         times, gross = error / allowed, error / (allowed + of_largest * roundoff * scale)
         fits = _equal(result, golden, dtype) | np.isinf(spread)
         for each in (times, gross):

@@ -76,7 +76,7 @@ class Measured:
         free: how much single elements may differ besides, relative to the largest one: what an optimizer has made of
             rounding noise.
         inexact: how much mean and norm may differ besides, relative to the scale of the tensor: the known error of an
-            inexact function.
+            inexact function, or of a parameter an element that is rounded the other way.
         fresh: whether it is a parameter that no step has updated: noise of earlier calls says nothing about it.
         origin: the row of the earlier result that an input is, or -1.
         row_starts: the first row of each entry, and the number of rows; one value more than there are entries.
@@ -271,6 +271,7 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     carries = np.where(measured.squares[rows.entry], 2.0 * CARRIED, CARRIED)
     carried_slack = np.maximum(carries * earlier, UPDATED if noise > 0.0 else 0.0)
     carried_slack[measured.roundoff == 0.0] = 0.0  # integers carry no noise
+    carried_slack = np.maximum(carried_slack, measured.inexact)
     carried = rows.learned(_weigh(measured, rows.loose, _Slack(carried_slack, measured.free)))
     carried = _judged_before(rows, carried, amplified)
     input_differs = rows.is_input & (rows.hard | (carried.excess > 1.0))
@@ -406,7 +407,9 @@ def from_sources(measured: Measured, worst: Floats) -> Floats:
 
 def _weigh(measured: Measured, limits: Tolerances, slack: _Slack) -> _Weighed:
     """Return the differences in units of tolerance plus slack."""
-    average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(np.maximum(measured.numel, 1.0)))
+    # Statistics average over the elements; of whole tensors the norm of the difference is known, which does not.
+    averaged = np.where(measured.whole, 1.0, np.maximum(measured.numel, 1.0))
+    average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(averaged))
     return _weighed(measured, limits.element + np.maximum(slack.seen, slack.unseen), average, average)
 
 

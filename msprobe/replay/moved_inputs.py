@@ -34,6 +34,10 @@ _HALF = 1000
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _SEVERAL = ("multi_head_attention_forward", "lstm_cell", "gru_cell")
 _OF_SEVERAL = 1.5
+_INNER_ROUNDOFFS = 20.0
+"""Roundings of an ``erf`` or ``tanh`` inside of another function. Libraries of vector math state their largest errors:
+1 to 4 units in the last place (SLEEF u10 and u35, VML LA, SVML, CUDA), and 20 for the fast variants inside of composite
+kernels (``u20`` of ATen). Below 1 a unit is 2 ** -24 in float32: one round-off."""
 _TINY = 1e-30
 """How far a zero is moved where equal elements are moved apart, in units of the round-off."""
 
@@ -67,7 +71,8 @@ class MovedCalls:
         values = [_array(execution, part, position) for execution in self._executions]
         half = None if self._half[0] is None else _array(self._half[0], part, position)
         found = [value for value in values if value is not None]
-        return Movement(found, half, _terms(self._call, size), _stages(self._call))
+        inside = _inner_error(self._call, part) if position == 0 else 0.0
+        return Movement(found, half, _terms(self._call, size), _stages(self._call), inside)
 
     def first_of(self, part: str, position: int) -> Sequence[np.ndarray[Any, Any]]:
         """Return what the first draw does to one result, or gradient: it may say that no other is needed."""
@@ -113,6 +118,28 @@ def _stages(call: PreparedCall) -> float:
         return 1.0
     shape = next((tensor.values.shape for tensor in call.tensors()), ())
     return max(_OF_SEVERAL, math.sqrt(max(shape[:2], default=1)) / 1.5)
+
+
+def _inner_error(call: PreparedCall, part: str) -> np.ndarray[Any, Any] | float:
+    """Return how far the first result, or gradient, of a function may be off because its formula subtracts two terms
+    of which one is a rounded ``erf`` or ``tanh``; in units of the round-off of the precision that it computes in.
+
+    It is the derivative of the formula by this term: of x / 2 * (1 + erf(x / sqrt 2)), for one, it is x / 2, also where
+    the result is nearly 0.
+    """
+    x = next((np.abs(widened(tensor.values)) for tensor in call.tensors()), None)
+    if x is None or call.api.rstrip("_") not in ("gelu", "tanhshrink"):
+        return 0.0
+    shrinks = call.api.startswith("tanhshrink")
+    if part == "outputs":
+        return _INNER_ROUNDOFFS * (np.minimum(x, 1.0) if shrinks else x / 2.0)
+    gradient = next((np.abs(widened(each.values)) for each in _present(call.gradients)), None)
+    if gradient is None or gradient.shape != x.shape:
+        return 0.0
+    by_tanh = any(isinstance(each, Constant) and each.value == "tanh" for each in (*call.args, *call.kwargs.values()))
+    # 1 - tanh(y) ** 2, with y = sqrt(2 / pi) * (x + 0.044715 * x ** 3), is multiplied by x / 2 and the derivative of y.
+    by_square = x * math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * 0.044715 * np.square(x)) if by_tanh else 0.0
+    return np.asarray(_INNER_ROUNDOFFS * gradient * ((2.0 if shrinks else 0.5) + by_square))
 
 
 def _moved(

@@ -25,6 +25,7 @@ UNLIKE = {
     "mixtral": "a token goes to another expert where two are equal within the rounding of 16 bits",
     "t5": "the bucket of a distance is an integer that the last digit of a logarithm decides",
     "lstm-amp-fp16": "oneDNN has no LSTM of float16 on every machine",
+    "lstm-amp-bf16": "oneDNN has no LSTM of bfloat16 without AVX-512",
     "bert-amp-fp16": "without a scaled loss its gradients have few digits in float16",
     "resnet-bf16": "its batch norms amplify the rounding of bfloat16 from step to step, as far as a fault does",
     "resnet-amp-fp16": "without a scaled loss its gradients have few digits in float16",

@@ -73,3 +73,37 @@ def test_attention(dtype: torch.dtype) -> None:
         training=False,
     )
     assert heads < Level.ERROR
+
+
+FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": lambda x: x * 0.5 * (1.0 + _rounded(torch.erf(x * 0.5**0.5))),
+    "tanhshrink": lambda x: x - _rounded(torch.tanh(x)),
+}
+"""Functions as libraries compute them, with an ``erf`` or ``tanh`` that is off by 3 units in the last place."""
+WITHIN, WRONG = 3.0 * 2.0**-24, 1e-4
+_error = WITHIN
+
+
+def _rounded(values: torch.Tensor) -> torch.Tensor:
+    signs = torch.sign(torch.sin(torch.arange(values.numel()) * 7.0)).reshape(values.shape)
+    return values * (1.0 + _error * signs) if values.dtype is torch.float32 else values
+
+
+@pytest.mark.parametrize("error", [WITHIN, WRONG])
+@pytest.mark.parametrize("api", FORMULAS)
+def test_terms_that_cancel_inside_a_function(api: str, error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}._error", error)
+    x = torch.linspace(-7.0, 7.0, 4001).requires_grad_()
+    level = worst(FORMULAS[api], api, (x,))
+    assert (level == Level.PASS) == (error == WITHIN)
+
+
+@pytest.mark.parametrize("api", ["gelu", "tanhshrink", "mish", "silu", "softplus", "logsigmoid", "selu"])
+def test_kernels_of_this_machine_far_from_zero(api: str) -> None:
+    x = torch.linspace(-7.0, 7.0, 4001).requires_grad_()
+    assert worst(getattr(F, api), api, (x,)) == Level.PASS
+
+
+def test_kernel_of_the_other_formula_of_gelu() -> None:
+    x = torch.linspace(-7.0, 7.0, 4001).requires_grad_()
+    assert worst(F.gelu, "gelu", (x,), approximate="tanh") == Level.PASS

@@ -14,8 +14,8 @@ A tensor is recognised in later calls by its statistics, a parameter in later st
 
 In the forward pass, what is left of two equal values is nothing but their rounding: ``a - b`` of two tensors that are
 equal by mathematics (the probabilities of one policy, computed twice) is as far off as its operands are, and has no
-digit of its own. So its scale is that of the operands, where these differ between the runs at all; of the same operands
-both runs make the same result.
+digit of its own. So its scale is at least that of the operands, where these differ between the runs at all; of the same
+operands both runs make the same result.
 """
 
 from __future__ import annotations
@@ -26,19 +26,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.differences.cancelled_gradients import CancelledGradients, Fingerprint
+from msprobe.compare.differences.cancelled_gradients import (
+    CancelledGradients,
+    Fingerprint,
+    is_vector,
+    name_of_parameter,
+)
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
+from msprobe.compare.records.entries import OPTIMIZER, function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
-from msprobe.numerics.verdict import Bools, Floats, Measured, Role
+from msprobe.numerics.verdict import AMPLIFICATION, Bools, Floats, Measured, Role
 
 _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing but rounding
+_OPERANDS = 2.0
 _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
@@ -159,19 +165,22 @@ class _Cancellation:
     def _free_parameters(self) -> None:
         """Let parameters differ as far as earlier updates from noise can have moved them."""
         known = self._known
+        known.follow_parameters(self._table)
         if not (known.parameters or known.travelled or known.rounded_elsewhere):
             return
-        for position in (self._measured.role[self._rows] == Role.PARAMETER).nonzero()[0].tolist():
+        roles = self._measured.role[self._rows]
+        given = (roles == Role.INPUT) & (self._measured.origin[self._rows] < 0) & bool(known.extremes)
+        for position in ((roles == Role.PARAMETER) | given).nonzero()[0].tolist():
             row = int(self._rows[position])
             leaf, key = self._table.target[row], self._table.keys[int(self._entries[position])]
             if leaf is None:
                 continue
-            name = f"{path_of(key.stem)}.{_last_part(leaf.suffix)}".lstrip(".")
+            name = name_of_parameter(key, leaf)
             size = max(float(self._facts.size[position, 0]), 1e-300)
             free = 0.0
             if (key.stem, _last_part(leaf.suffix)) in known.parameters:
                 free = _ANYTHING
-            elif len(leaf.raw.get("shape") or ()) == 1:
+            elif is_vector(leaf.raw):
                 free = _UPDATES * known.travelled.get(name, 0.0) / size
             elsewhere = known.rounded_elsewhere.get(name)
             if elsewhere is not None:
@@ -194,10 +203,11 @@ class _Cancellation:
     def _free_divisions(self) -> None:
         """Let the results of a division by the size of a gradient differ in single elements by the size of the
         update."""
-        for position in (self._updated & self._result).nonzero()[0].tolist():
+        of_updates = (OPTIMIZER, "")  # a dump without modules has no parents
+        keys = self._table.keys
+        divides = np.array([key.parent in of_updates and "addcdiv" in key.stem for key in keys], np.bool_)
+        for position in (divides[self._entries] & self._result).nonzero()[0].tolist():
             entry = int(self._entries[position])
-            if "addcdiv" not in self._table.keys[entry].stem:
-                continue
             row = int(self._rows[position])
             leaf = self._table.target[row]
             update = 0.0 if leaf is None else _size_of_update(self._table, entry, leaf.suffix)
@@ -250,8 +260,12 @@ def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64]
 
 
 def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
-    """Return the size of the operands (a root mean square, in data units) for each numeric row of ``facts`` that is the
-    cancelled result of a forward sum with operands that differ; 0 for other rows."""
+    """Return the scale (a root mean square, in data units) of each numeric row of ``facts`` that is the result of a
+    forward sum with operands that differ; 0 for other rows.
+
+    The result is as far off as both operands together, however small it is; ``AMPLIFICATION`` allows for this as long
+    as the operands are not much larger than the result.
+    """
     names = {stem: function_of(stem) in _ADDING for stem in {key.stem for key in table.keys}}
     if not any(names.values()):
         return np.zeros(len(facts.numeric))
@@ -264,4 +278,4 @@ def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
     operands = np.zeros(len(table.keys))
     np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
     is_result = (sums & differing)[entries] & (facts.role[facts.numeric] == Role.RESULT)
-    return np.where(is_result & (rms < _CANCELLED * operands[entries]), operands[entries], 0.0)
+    return np.where(is_result, _OPERANDS / AMPLIFICATION * operands[entries], 0.0)

@@ -135,7 +135,8 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
 
     ``roundoff`` of a result becomes that of its call, ``passed`` that of any call so far that differs. Integers stay
     exact, and parameters that no step can have updated yet are judged as float32: they have passed no computation. Of
-    those that one side has in another dtype, the coarser one decides.
+    those that one side has in another dtype, the coarser one decides. But one element may be rounded the other way: the
+    random numbers of another machine differ by their last digit, before they are rounded to 16 bits.
 
     Args:
         measured: the differences of all rows; it is changed.
@@ -161,6 +162,8 @@ def raise_to_passed(measured: Measured, table: LeafTable, before: float) -> floa
         measured.fresh[fresh] = True
         passed = np.where(converted, own, np.minimum(own, FLOAT32_ROUNDOFF))
         measured.passed = np.where(fresh, passed, measured.passed)
+        one_element = 2.0 * own / np.sqrt(np.maximum(measured.numel, 1.0))
+        measured.inexact = np.where(fresh & (own > FLOAT32_ROUNDOFF), one_element, measured.inexact)
     return float(so_far[-1])
 
 

@@ -27,6 +27,13 @@ def test_what_is_left_of_two_equal_values_is_rounding(tmp_path: Path, function: 
     assert verdict(tmp_path / "zero", [1.0 + 1e-7, 1.0, 1e-7], [1.0, 1.0, 0.0], function) == ("same", None)
 
 
+@pytest.mark.parametrize("left", [1e-3, 0.01, 0.06])
+def test_a_small_difference_is_as_far_off_as_its_operands(tmp_path: Path, left: float) -> None:
+    off = 1e-6
+    assert verdict(tmp_path, [1.0 + left + off, 1.0 - off, left + 2 * off], [1.0 + left, 1.0, left]) == ("same", None)
+    assert verdict(tmp_path / "wrong", [1.0 + left + off, 1.0, left + 20 * off], [1.0 + left, 1.0, left])[1] == SUM
+
+
 @pytest.mark.parametrize(
     ("target", "golden", "function"),
     [
