@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
+from torch.utils import checkpoint
 
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
@@ -14,12 +17,25 @@ from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
-_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 _casts = torch._C._is_any_autocast_enabled
 _DEVICES = ("npu", "cuda", "cpu") if hasattr(torch, "npu") else ("cuda", "cpu")
 _CHECKPOINTS = ("CheckpointFunctionBackward",)
 _RESTORING = "_recomputation_hook."
 _EARLY_EXITS = ("_StopRecomputationError",)
+
+
+def _hooks_by_frames(_: bool) -> tuple[Any, ...] | None:
+    """Return a hook of the non-reentrant checkpoint that recomputes in the calling frames; None outside of one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "unpack_hook" and frame.f_code.co_filename == checkpoint.__file__:
+            return (checkpoint._recomputation_hook.__init__,)
+        frame = frame.f_back
+    return None
+
+
+_saved_tensor_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", _hooks_by_frames)
+"""Returns the hooks for saved tensors that are in force in this thread; PyTorch 2.6 does not tell them."""
 
 
 class TorchRuntime:

@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import msprobe
+from msprobe.adapters.pytorch import runtime
 from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 
@@ -175,3 +176,13 @@ def test_a_shared_parameter_has_the_gradient_of_the_run_without_checkpointing(
         assert repeated.keys() == plain.keys()
         for name, values in plain.items():
             assert repeated[name] == pytest.approx(values, rel=1e-9), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pytorch_that_does_not_tell_its_hooks_gives_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    told = record(tmp_path / "told", Conversions, torch.float32, kind, "mix")
+    monkeypatch.setattr(runtime, "_saved_tensor_hooks", runtime._hooks_by_frames)
+    assert record(tmp_path / "by_frames", Conversions, torch.float32, kind, "mix") == told
+    assert any("is_recompute" in entry for entry in told.values()) == (kind != "plain")
