@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -75,8 +75,11 @@ class FakeModuleTap:
     def shared_parameters(self) -> list[list[str]]:
         return []
 
-    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+    def named_parameters(self) -> list[tuple[str, Any]]:
         return []
+
+    def gradients(self, parameters: Sequence[Any], used_now: bool) -> list[Any] | None:
+        return [parameter.grad for parameter in parameters]
 
     def attach_gradients(self) -> Callable[[], None]:
         detach = [

@@ -8,6 +8,7 @@ again or an error was shown (``sys.last_value``), says that the open step was in
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,7 +52,9 @@ class RunBoundary:
         other = again and bool(parts) and bool(known) and session.loop > 0 and not session.opened
         if other:
             self._models.clear()
-        self._models += map(weakref.ref, parts)
+        for part in parts:
+            with contextlib.suppress(TypeError):  # no model: the session says so
+                self._models.append(weakref.ref(part))
         return other
 
     @staticmethod
