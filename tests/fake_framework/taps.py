@@ -94,9 +94,9 @@ class FakeModuleTap:
         entries[id(module)] = (module, NamedModule(stem, module.own_parameters))
 
     def _report(self, site: NamedModule, key: str, gradient: Any) -> None:
-        if self._current.observer is not None:
+        if self._current.late_observer is not None:
             with self._thread.quiet():
-                self._current.observer.parameter_gradient(site, key, Tensor(gradient))
+                self._current.late_observer.parameter_gradient(site, key, Tensor(gradient))
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
