@@ -34,7 +34,8 @@ _ENOUGH = 100
 def judge_random(call: PreparedCall, target: Execution, golden: Execution) -> Iterator[tuple[int, Conditioned]]:
     """Yield the position of each result with its judgement."""
     for position, (own, other) in enumerate(zip(target.outputs, golden.outputs, strict=False)):
-        yield position, _judged(call, own, other)
+        if own is not None or other is not None:
+            yield position, _judged(call, own, other)
 
 
 def _judged(call: PreparedCall, own: object, other: object) -> Conditioned:

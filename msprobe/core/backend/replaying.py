@@ -91,7 +91,8 @@ class Execution:
     """What a call returned.
 
     Attributes:
-        outputs: the results in their order, containers unfolded: tensors, and numbers or texts as they are.
+        outputs: the results in their order, containers unfolded: tensors, and numbers as they are; None for one that
+            does not exist.
         gradients: of each tensor among the arguments, in the order of ``PreparedCall.tensors``, its gradient; None for
             one that has none.
         differentiable: the positions in ``outputs`` of the results that a gradient can be given for.

@@ -11,6 +11,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from msprobe.adapters.pytorch.replay.live_functions import prepared_call
+from msprobe.adapters.pytorch.replay.runner import make_replayer, results_of
+from msprobe.core.backend.replaying import Execution
+from msprobe.replay.judged_call import explain, judge_call
 from tests.adapters.pytorch.test_checked_trainings import same, train
 from tests.precheck.planted_kernels import PlantedKernel
 
@@ -78,3 +82,40 @@ def test_what_the_program_raises_reaches_it_and_modes_are_left(bench: Any) -> No
         torch.mm(torch.ones(2, 3), torch.ones(2, 3))
     assert torch._C._len_torch_dispatch_stack() == 0
     bench.close()
+
+
+class Layers(torch.nn.Module):
+    """Layers whose backward pass does not ask for all of its results: a first one, frozen weights, frozen norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.back = torch.nn.Conv2d(1, 2, 3), torch.nn.ConvTranspose2d(2, 2, 3)
+        self.norm, self.group = torch.nn.BatchNorm2d(2), torch.nn.GroupNorm(1, 2)
+        self.layer, self.out = torch.nn.LayerNorm(6), torch.nn.Linear(6, 2)
+        for frozen in (self.back.weight, self.norm.weight, self.group.bias, self.layer.weight):
+            frozen.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.out(self.layer(self.group(self.norm(self.back(self.first(x))))))
+        return hidden
+
+
+def test_results_that_a_call_does_not_ask_for_are_not_compared(bench: Any) -> None:
+    model = Layers()
+    with bench.open("L1", "online_check", {"first": 100}).collect():
+        model(torch.randn(2, 1, 6, 6)).square().sum().backward()
+    bench.close()
+    found = summary(bench.root)
+    backward = {"convolution", "native_batch_norm", "native_group_norm", "native_layer_norm"}
+    assert {f"{name}_backward.default" for name in backward} <= set(found)
+    assert found["convolution_backward.default"]["checked"] == 2
+    assert {name: each["first_wrong"] for name, each in found.items() if each["wrong"]} == {}
+
+
+def test_a_result_that_is_missing_is_wrong() -> None:
+    x, gradient = torch.randn(2, 1, 6, 6), torch.randn(2, 2, 4, 4)
+    mask = [False, True, False]
+    args = (gradient, x, torch.randn(2, 1, 3, 3), [2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, mask)
+    call = prepared_call("Aten", "convolution_backward.default", args, {})
+    (value,) = judge_call(call, make_replayer(), "cpu", Execution(results_of((x, None, x), mask))).forward
+    assert explain(value) == "nothing on the device, a tensor of shape [2, 1, 3, 3] in the golden call"

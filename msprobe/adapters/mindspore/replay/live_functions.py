@@ -7,14 +7,21 @@ random functions are not run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import mindspore
 import numpy as np
 
 from msprobe.adapters.mindspore.replay.functions import is_random
-from msprobe.adapters.mindspore.replay.runner import MindSporeReplayer, held, make_replayer, tensors_of
+from msprobe.adapters.mindspore.replay.runner import (
+    MindSporeReplayer,
+    held,
+    leaves_of,
+    make_replayer,
+    results_of,
+    tensors_of,
+)
 from msprobe.core.backend.replaying import (
     Argument,
     CannotReplayError,
@@ -41,7 +48,7 @@ class MindSporeLiveFunctions:
         return {"CPU": "cpu", "GPU": "gpu"}.get(str(mindspore.get_context("device_target")), "npu")
 
     def signature(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-        return tuple((str(each.dtype), each.shape) for each in _leaves((args, kwargs)) if _is_tensor(each))
+        return tuple((str(each.dtype), each.shape) for each in leaves_of((args, kwargs)) if _is_tensor(each))
 
     def operators(self) -> Replayer:
         return make_replayer()
@@ -50,8 +57,7 @@ class MindSporeLiveFunctions:
         return _held_copy(tensor)
 
     def execution(self, result: Any) -> Execution:
-        leaves = (each for each in _leaves(result) if isinstance(each, (mindspore.Tensor, bool, int, float)))
-        return Execution([_held_copy(each) if _is_tensor(each) else each for each in leaves])
+        return Execution([_held_copy(each) if _is_tensor(each) else each for each in results_of(result)])
 
     def arguments(self, call: PreparedCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tensors_of(call)
@@ -68,7 +74,7 @@ class MindSporeLiveFunctions:
     def improved(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], to_cpu: bool
     ) -> tuple[bool, Any]:
-        halves = {each.dtype for each in _leaves((args, kwargs)) if _is_tensor(each)} & set(_HALF)
+        halves = {each.dtype for each in leaves_of((args, kwargs)) if _is_tensor(each)} & set(_HALF)
         if not halves:
             return False, None
         own = function(*args, **kwargs)
@@ -124,17 +130,6 @@ def _held_copy(tensor: Any) -> HeldTensor:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, mindspore.Tensor)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _leaves(each)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _leaves(each)
-    else:
-        yield value
 
 
 def _wide(value: Any) -> Any:

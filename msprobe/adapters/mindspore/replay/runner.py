@@ -135,7 +135,7 @@ def _run(function: Callable[..., Any], call: PreparedCall) -> Execution:
 
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
         result = function(*args, **kwargs)
-        return list(_unfolded(args[0] if result is None and args else result))
+        return results_of(args[0] if result is None and args else result)
 
     outputs = [held(value) for value in results(*(leaves[number] for number in asked))]
     able = tuple(number for number, value in enumerate(outputs) if _is_differentiable(value))
@@ -213,12 +213,23 @@ def _constant(constant: Constant) -> Any:
     return Ellipsis if kind == "ellipsis" else value
 
 
-def _unfolded(result: Any) -> Iterator[Any]:
-    if isinstance(result, (list, tuple)):
-        for each in result:
-            yield from _unfolded(each)
-    elif isinstance(result, (mindspore.Tensor, bool, int, float)):
-        yield result
+def results_of(result: Any) -> list[Any]:
+    """Return the results of a call in their order, containers unfolded: tensors and numbers; None for one that does
+    not exist or is not compared, so that each has the same position in every execution."""
+    kinds = (mindspore.Tensor, bool, int, float)
+    return [value if isinstance(value, kinds) else None for value in leaves_of(result)]
+
+
+def leaves_of(value: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and mappings hold, in its order."""
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from leaves_of(each)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from leaves_of(each)
+    else:
+        yield value
 
 
 def _is_float(tensor: Any) -> bool:

@@ -19,6 +19,7 @@ from msprobe.adapters.pytorch.replay.runner import (
     forked_generators,
     held,
     make_replayer,
+    results_of,
     tensors_of,
 )
 from msprobe.core.backend.replaying import (
@@ -54,8 +55,7 @@ class TorchLiveFunctions:
         return _held_copy(tensor)
 
     def execution(self, result: Any) -> Execution:
-        leaves = [each for each in tree_leaves(result) if isinstance(each, (torch.Tensor, bool, int, float, complex))]
-        return Execution([_held_copy(each) if isinstance(each, torch.Tensor) else each for each in leaves])
+        return Execution([_held_copy(each) if isinstance(each, torch.Tensor) else each for each in results_of(result)])
 
     def arguments(self, call: PreparedCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tensors_of(call, torch.device("cpu"))

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from msprobe.adapters.pytorch.replay.live_functions import prepared_call
-from msprobe.adapters.pytorch.replay.runner import held
+from msprobe.adapters.pytorch.replay.runner import asked_results, held, results_of
 from msprobe.adapters.pytorch.tensors.operation_modes import pushed_below
 from msprobe.core.backend.replaying import (
     Execution,
@@ -53,7 +53,8 @@ class OperatorWatch(TorchDispatchMode):
         result = func(*args, **kwargs)
         if call is not None:
             try:
-                self._handler.check(call, Execution([held(each) for each in tree_leaves(result)]))
+                results = results_of(result, asked_results(func, args, kwargs))
+                self._handler.check(call, Execution([held(each) for each in results]))
             except Exception as error:  # noqa: BLE001  a tool never breaks training
                 self._tell(call.api, error)
         return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,7 +118,8 @@ def _run(function: Callable[..., Any], call: PreparedCall, device: torch.device)
         args, kwargs = mapped(list(call.args), made), mapped(dict(call.kwargs), made)
         result = function(*args, **kwargs)
         # What returns nothing, as ``__setitem__``, has changed its first argument.
-        outputs = _outputs(args[0] if result is None and args else result)
+        asked = asked_results(function, args, kwargs)
+        outputs = results_of(args[0] if result is None and args else result, asked)
         able = tuple(position for position, value in enumerate(outputs) if _is_differentiable(value))
         gradients = _gradients(leaves, [outputs[position] for position in able], call, device)
     return Execution([held(value) for value in outputs], gradients, able)
@@ -223,8 +224,32 @@ def _constant(argument: Constant, device: torch.device) -> Any:
     return Ellipsis if kind == "ellipsis" else value
 
 
-def _outputs(result: Any) -> list[Any]:
-    return [value for value in tree_leaves(result) if isinstance(value, (torch.Tensor, bool, int, float, complex))]
+def results_of(result: Any, asked: Sequence[bool] = ()) -> list[Any]:
+    """Return the results of a call in their order, containers unfolded: tensors and numbers.
+
+    None stands for a result that does not exist, so that each has the same position in every execution: the function
+    returned None or something that is not compared, or was not asked for it (``asked_results``).
+    """
+    parts = result if len(asked) != 1 else [result]
+    if asked and len(parts) == len(asked):
+        result = [part if wanted else None for part, wanted in zip(parts, asked, strict=True)]
+    kinds = (torch.Tensor, bool, int, float, complex)
+    return [value if isinstance(value, kinds) else None for value in tree_leaves(result)]
+
+
+def asked_results(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[bool]:
+    """Return which results a call of an operator asks for; nothing where it asks for all.
+
+    By the convention of torch an argument ``bool[N]`` of an operator with N results says so (``output_mask``). What the
+    operator returns for the others, None or a tensor that it has computed anyway, depends on the kernel.
+    """
+    schema = getattr(getattr(function, "default", function), "_schema", None)
+    if schema is None:
+        return ()
+    for position, argument in enumerate(schema.arguments):
+        if len(schema.returns) == argument.N and str(argument.type) == "List[bool]":
+            return kwargs.get(argument.name) or (args[position] if position < len(args) else ())
+    return ()
 
 
 def _is_differentiable(value: Any) -> bool:
