@@ -1,6 +1,7 @@
 """Virtual environments of other versions of PyTorch and MindSpore, built from the package index.
 
-One takes up to 7 GB (PyTorch with CUDA), so it is removed after its tests, unless VERSIONS_CACHE names a folder to keep them in.
+One takes up to 7 GB (PyTorch with CUDA), so it is removed after its tests, unless VERSIONS_CACHE names a folder to keep
+them in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A training of MindSpore in the ways that every supported version has to record: ``python mindspore_program.py FOLDER``.
+"""A training of MindSpore in the ways that every supported version has to record.
+
+``python mindspore_program.py FOLDER``
 
 Each kind of recording is written to a folder of its own. Gradients and parameters have to be those of a run without the
 tool, bit for bit. It imports nothing of the tests: the versions it runs in have only what msprobe needs.

@@ -16,9 +16,13 @@ from tests.matrices import matrix_params
 from tests.versions.environments import CURRENT, CannotInstallError, environment, run
 
 HERE = Path(__file__).parent
-VERSIONS = {"torch": ("OLDEST", "2.9.1", "2.13.0"), "mindspore": ("2.7.0", "2.8.0", "2.9.0", "2.10.0")}
+VERSIONS = {"torch": ("2.5.1", "2.9.1", "2.13.0"), "mindspore": ("2.7.0", "2.8.0", "2.9.0", "2.10.0")}
 """The oldest, one in the middle and the newest; the newest is that of the tests themselves."""
-CASES = [(package, version) for package, versions in VERSIONS.items() for version in versions]
+CASES = [
+    pytest.param((package, number), id=f"{package}-{number}")
+    for package, all_of in VERSIONS.items()
+    for number in all_of
+]
 KINDS = [f"{task}_{level}" for task in ("statistics", "tensor") for level in ("L0", "L1", "mix")]
 UNMODIFIED = """
 import torch
@@ -38,7 +42,9 @@ def record(python: Path | str, package: str, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=matrix_params("versions", CASES, sample=()))
-def version(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+def version(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str, Path]]:
     """Yield a package, a version of it, and the Python that has it."""
     package, number = request.param
     if number == VERSIONS[package][-1]:
