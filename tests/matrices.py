@@ -50,6 +50,7 @@ MATRICES: dict[str, str] = {
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
+    "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""

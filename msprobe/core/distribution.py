@@ -63,7 +63,7 @@ class Versions(NamedTuple):
 
 
 TESTED: Mapping[str, Versions] = {
-    "torch": Versions("PyTorch", (2, 6), (2, 13)),
+    "torch": Versions("PyTorch", (2, 5), (2, 13)),
     "mindspore": Versions("MindSpore", (2, 4), (2, 10)),
 }
 """By the name of the import. A newer version is accepted, an older one is refused."""

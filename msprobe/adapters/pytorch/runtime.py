@@ -35,7 +35,7 @@ def _hooks_by_frames(_: bool) -> tuple[Any, ...] | None:
 
 
 _saved_tensor_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", _hooks_by_frames)
-"""Returns the hooks for saved tensors that are in force in this thread; PyTorch 2.6 does not tell them."""
+"""Returns the hooks for saved tensors that are in force in this thread; older versions of PyTorch do not tell them."""
 
 
 class TorchRuntime:

@@ -37,16 +37,16 @@ def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
-    """Have Dynamo call back when it begins to compile and when it ends."""
+    """Have Dynamo call back when it begins to compile and when it ends; PyTorch 2.6 passes nothing."""
     from torch._dynamo.callback import callback_handler
 
     before: list[int] = []
 
-    def begin(_: object) -> None:
+    def begin(*_: object) -> None:
         before.append(thread.busy)
         thread.busy = thread.compiling = True
 
-    def end(_: object) -> None:
+    def end(*_: object) -> None:
         thread.busy = before.pop() if before else False
         thread.compiling = bool(before)
 

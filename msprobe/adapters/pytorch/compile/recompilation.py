@@ -174,7 +174,7 @@ class RecompileGuard:
         def switch(callback: Any) -> Any:
             if callback is None:
                 self._move(inside=False)
-            elif config.error_on_recompile or _forbids_recompiling(frames._stance):
+            elif config.error_on_recompile or _forbids_recompiling(getattr(frames, "_stance", None)):
                 self._move(inside=True)
             return original(callback)
 
@@ -242,7 +242,7 @@ def _dynamo_is_loaded() -> bool:
 
 
 def _forbids_recompiling(stance: Any) -> bool:
-    return stance.stance in _FORBIDDING or getattr(stance, "skip_guard_eval_unsafe", False)
+    return getattr(stance, "stance", None) in _FORBIDDING or getattr(stance, "skip_guard_eval_unsafe", False)
 
 
 RECOMPILE_GUARD = RecompileGuard()
