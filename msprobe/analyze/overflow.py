@@ -18,13 +18,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from msprobe.analyze.communication import Exchange, exchanges
-from msprobe.analyze.nonfinite_source import Source, find_source, has_statistics
 from msprobe.analyze.rank_order import Event, Standing, order_events
 from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import parents_of
 from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.compare.records.source_lines import excerpt
+from msprobe.core.dump.tasks.nonfinite_source import Source, find_source, has_statistics
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.host import paused_gc
 from msprobe.core.store.process_folders import rank_numbers
@@ -127,15 +127,17 @@ def _check_step(step: int | None, places: list[Place]) -> Overflow:
     events: dict[int, Event] = {}
     for rank, place in zip(rank_numbers((place.kind, place.number) for place in places), places, strict=True):
         dump = load_dump(place)
-        if dump.data and not has_statistics(dump):
+        if dump.data and not has_statistics(dump.data):
             raise NotComparableError(
                 f"{place.document} holds no Max and Min (task {dump.task}, or a summary_mode without them), so it "
                 "cannot be told whether values are finite; collect with summary_mode statistics or md5"
             )
         programs[rank] = exchanges(rank, ((index, name, body) for index, (name, body) in enumerate(dump.data.items())))
-        source = find_source(dump)
+        source = find_source(dump.data)
         if source is not None:
-            result.sources[rank], events[rank] = source, source.event
+            result.sources[rank] = source
+            # What entered was there before the communication of the entry.
+            events[rank] = Event(source.entry, after=source.made)
             result.records[rank] = record_of(dump, source)
             result.stacks[rank] = call_source(dump, source.name).stack
         if not dump.data and not _records_findings_only(dump.task):

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from msprobe.core.backend.replaying import CannotReplayError, Execution, HeldTensor, PreparedCall, Replayer, widened
-from msprobe.core.dump.tasks.nonfinite import is_finite_node
+from msprobe.core.dump.tasks.nonfinite_source import is_finite_node
 from msprobe.core.store.record_walk import leaves
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.precheck.checked_call import BACKWARD, FORWARD

@@ -23,7 +23,7 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.core.errors import ReadError
 
 if TYPE_CHECKING:
-    from msprobe.analyze.nonfinite_source import Source
+    from msprobe.core.dump.tasks.nonfinite_source import Source
 
 _RECTIFIERS = re.compile(r"^(relu6?_?|threshold_?|clamp_min|hardswish|silu|gelu|celu_?|ReLU6?|SiLU|GELU|Hardswish)$")
 _TANH = re.compile(r"^(tanh_?|hardtanh_?|softsign|Tanh|Hardtanh|Softsign)$")
@@ -68,7 +68,7 @@ def _source(view: StepView) -> Source | None:
     Infinities of tensors that need no gradient do not: programs make them where they compute positions. Nor does NaN
     of such tensors where a program looks for it, as for values that are missing.
     """
-    from msprobe.analyze.nonfinite_source import find_source  # not free, and only wanted for such values
+    from msprobe.core.dump.tasks.nonfinite_source import find_source  # not free, and only wanted for such values
 
     dump, names = view.dump, list(view.dump.data)
     calls = {call.name: call for call in view.calls}
@@ -76,7 +76,7 @@ def _source(view: StepView) -> Source | None:
     begin = 0
     for _ in range(_MOST_SOURCES):
         try:
-            source = find_source(replace(dump, data={name: dump.data[name] for name in names[begin:]}))
+            source = find_source({name: dump.data[name] for name in names[begin:]})
         except ReadError:
             return None
         if source is None:

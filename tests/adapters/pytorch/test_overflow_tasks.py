@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from msprobe.analyze.overflow import check_overflow
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
@@ -96,6 +97,50 @@ def test_the_backward_pass_is_looked_at_too(bench: Any) -> None:
     assert bench.read().names() == ["Torch.sqrt.0.backward"]
 
 
+def softmaxed(values: torch.Tensor, factors: torch.Tensor) -> None:
+    torch.softmax(torch.mul(values, factors), 0).sum().backward()
+
+
+def hidden(values: torch.Tensor, mask: torch.Tensor) -> None:
+    torch.softmax(torch.masked_fill(values, mask, float("-inf")), 0).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "task", "command"),
+    [
+        (softmaxed, torch.tensor([1.0, float("inf"), 2.0]), [], "Torch.mul.0.forward"),
+        (softmaxed, torch.tensor([1.0, 3e38, 2.0]), ["Torch.mul.0.forward"], "Torch.mul.0.forward"),
+        (hidden, torch.tensor([True, True, True]), ["Torch.softmax.0.forward"], "Torch.softmax.0.forward"),
+        (hidden, torch.tensor([True, False, True]), [], None),
+    ],
+    ids=["infinity in the data", "too large", "mask that hides everything", "mask"],
+)
+def test_the_task_and_the_command_name_the_same_call(
+    bench: Any, capsys: pytest.CaptureFixture[str], program: Any, given: Any, task: list[str], command: str | None
+) -> None:
+    names = []
+    for kind in ("overflow_check", "statistics"):
+        debugger = bench.open("L1", kind, {"overflow_nums": -1} if kind == "overflow_check" else {})
+        with debugger.collect():
+            program(torch.full((3,), 10.0, requires_grad=True), given)
+        names.append(bench.read().names())
+        if kind == "overflow_check":
+            bench.close()
+    assert names[0] == task
+    found = check_overflow(bench.root)
+    assert (found.sources[0].name if found.found else None) == command
+    if command is not None and not task:
+        assert f"{command}: {found.sources[0].reason}" in capsys.readouterr().out
+
+
+def test_memory_that_nobody_has_written_is_no_finding(bench: Any) -> None:
+    with bench.open("L1", "overflow_check", {"overflow_nums": -1}).collect():
+        odd = torch.empty(4)
+        torch.Tensor.fill_(odd, 1.0)
+        torch.add(odd, 1.0)
+    assert bench.read().names() == []
+
+
 class Rooted(nn.Module):
     """The derivative of a square root at 0 lies between its two layers."""
 
@@ -127,7 +172,7 @@ def test_a_nan_that_no_recorded_call_made_is_told(bench: Any, capsys: pytest.Cap
     debugger.step()
     assert bench.read().names() == []
     said = capsys.readouterr().out
-    assert "Module.first.Linear.backward.0 was given one in input.0 (Max nan, Min nan), and no recorded call" in said
+    assert "Module.first.Linear.backward.0: NaN is in its input input.0 already; no recorded call made it" in said
 
 
 class Scaled(nn.Module):

@@ -227,8 +227,11 @@ class CallDependencies:
         self._pending: dict[str, set[str]] = {}  # calls of a module whose backward is still to come, by the module
 
     def record(self, name: str, sound: bool) -> None:
-        """Note that the forward or backward call ``name`` is over, and whether it was sound."""
+        """Note that the forward or backward call ``name`` is over, and whether it was sound; nothing depends on the
+        gradient of a parameter."""
         owner, call, phase = split_name(name)
+        if phase == Phase.PARAMETERS_GRAD.value:
+            return
         if phase == Phase.FORWARD.value and owner != call:
             self._pending.setdefault(owner, set()).add(call)
         elif owner in self._pending:
