@@ -204,7 +204,7 @@ class OneSidedCalls:
         side = self.table.entries[number].target is None
         if key.parent == OPTIMIZER:
             if self.table.updated:
-                return self._has_other_settings
+                return self._updates_otherwise and self._of_one_class
             return not self._updates[not side] or self._updates_otherwise
         if key.stem.startswith(_COLLECTIVES):
             return number > self._last_pair
@@ -291,13 +291,18 @@ class OneSidedCalls:
         if self._leave_out_parameters(target, golden):
             return True
         numbers = {number_of_steps(steps) for steps in (target, golden) if steps}
-        return len(numbers) > 1 or self._has_other_settings
+        pairs = paired_steps(target, golden)
+        return len(numbers) > 1 or any(
+            ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs
+        )
 
     @cached_property
-    def _has_other_settings(self) -> bool:
-        """Whether optimizers of one class have another setting, whose effect this step may not show yet."""
-        pairs = paired_steps(list(optimizer_steps(self.dumps.target)), list(optimizer_steps(self.dumps.golden)))
-        return any(ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs)
+    def _of_one_class(self) -> bool:
+        """Whether both sides have optimizers of the same classes."""
+        target, golden = (
+            {step.kind for step in optimizer_steps(one)} for one in (self.dumps.target, self.dumps.golden)
+        )
+        return target == golden
 
     def _leave_out_parameters(self, *sides: Sequence[OptimizerStep]) -> bool:
         """Return whether a module of one side has a parameter that the optimizers of the other side alone have."""

@@ -68,7 +68,7 @@ def test_the_tables_have_the_documented_names_and_columns(dump: Path, tmp_path: 
     assert run(["acc_check", "-api_info", str(dump), "-o", str(tmp_path)]) == 0
     head, *lines = rows(tmp_path)
     assert tuple(head) == RESULT_COLUMNS
-    assert {line[1] for line in lines} == {"pass", "SKIP", "warning"} | {line[1] for line in lines}
+    assert {"pass", "SKIP"} <= {line[1] for line in lines} <= {"pass", "SKIP", "warning"}
     names = [line[0] for line in lines]
     assert len(names) == len(set(names)) > 80
     head, *details = rows(tmp_path, "details")
