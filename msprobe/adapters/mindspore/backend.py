@@ -23,6 +23,7 @@ from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import version_text
+from msprobe.core.backend.mindspore_modes import watches_kernels
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
@@ -40,7 +41,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     memory = MindSporeMemoryTap(unwritten, thread)
     make_tap = CheckedApiTap if config.task_spec.checker else MindSporeApiTap
     apis = make_tap([table["apis"]], passes_risk, (current, thread), modules.cells, ListedApis(config), memory)
-    kernels = config.level == "L2" and config.task_spec.kernels
+    kernels = watches_kernels(config, runtime_facts())
     return Backend(
         name="mindspore",
         ops=MindSporeTensorOps(config.precision, unwritten=unwritten),

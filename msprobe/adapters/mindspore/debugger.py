@@ -17,7 +17,7 @@ from msprobe.adapters.mindspore.launch_mode import launch_at_once, looks_at_valu
 from msprobe.adapters.mindspore.runtime import is_scheduler
 from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, runtime_facts
 from msprobe.adapters.mindspore.versions import require
-from msprobe.core.backend.mindspore_modes import mode_problems
+from msprobe.core.backend.mindspore_modes import mode_problems, watches_kernels
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MINDSPORE
 from msprobe.core.capture.observer import CurrentObserver
@@ -25,6 +25,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session.debugger import Debugger
+from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.errors import ConfigError
 from msprobe.core.log import first_time, logger
 from msprobe.core.selection import uses_risk_level
@@ -42,7 +43,10 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def make_session(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
-        request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
+        fails = config.task == "exception_dump"
+        if fails and watches_kernels(config, runtime_facts()):
+            return KernelSession(config, cls.make_backend)
+        request = ask_for_failed_kernels(config) if fails else None
         if looks_at_values(config):
             launch_at_once()
         session = super().make_session(config, watch)
@@ -61,6 +65,11 @@ class PrecisionDebugger(Debugger):
     def before_first_start(cls, session: Any) -> None:
         """Check the mode again before the first step: it may have been set after the construction."""
         log_absence()
+        if watches_kernels(session.config, runtime_facts()) and not isinstance(session, KernelSession):
+            logger.warning(
+                "exception_dump: GRAPH_MODE was set after PrecisionDebugger was made: only calls outside of compiled "
+                "graphs are watched; set the mode before"
+            )
         if session.current_step == session.init_step:
             refuse_for_mode(session.config)
 

@@ -62,11 +62,22 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
     if config.task_spec.command:
         return []
     problems = list(_static_problems(config, facts) if facts.graph_mode else _dynamic_problems(config))
-    if config.level == "L2" and config.task_spec.kernels:
+    if watches_kernels(config, facts):
         problems += _kernel_problems(config, facts)
     elif config.level != "L2":
         problems += _kernel_setting_problems(config)
     return problems
+
+
+def watches_kernels(config: DumpConfig, facts: RuntimeFacts) -> bool:
+    """Return whether kernels are recorded that the runtime dumps.
+
+    Task ``exception_dump`` leaves that to the runtime on Ascend, which finds the kernel that fails by itself. On a CPU
+    all kernels of a static graph are looked at for it, and in a dynamic graph calls instead of kernels.
+    """
+    if config.task == "exception_dump":
+        return facts.graph_mode and facts.on_cpu
+    return config.level == "L2" and config.task_spec.kernels
 
 
 def call_only_problems(config: DumpConfig) -> Iterator[Problem]:

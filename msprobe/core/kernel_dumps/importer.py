@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -41,6 +41,7 @@ class ImportPlan:
         header: more fields for the head of dump.json, such as ``producer``.
         non_finite: record only kernels with NaN or an infinity in an output.
         reduce: replace the runtime's tensor files by its statistic.csv.
+        choose: returns which of the records (name -> body) to write, each with what is added to it; None for all.
     """
 
     task: str
@@ -48,6 +49,7 @@ class ImportPlan:
     header: dict[str, Any] = field(default_factory=dict)
     non_finite: bool = False
     reduce: bool = False
+    choose: Callable[[Mapping[str, Any]], Mapping[str, dict[str, Any]]] | None = None
 
 
 def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: Path, plan: ImportPlan) -> int:
@@ -112,11 +114,15 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
 def _write(sink: DirectorySink, records: Iterable[tuple[str, KernelRun]], plan: ImportPlan) -> int:
     stack_numbers: dict[tuple[str, ...], int] = {}
     count = 0
+    chosen: Mapping[str, dict[str, Any]] | None = None
+    if plan.choose is not None:
+        records = list(records)
+        chosen = plan.choose({name: body(run, {}) for name, run in records})
     for name, run in records:
-        if plan.non_finite and not _overflowed(run):
+        if (plan.non_finite and not _overflowed(run)) or (chosen is not None and name not in chosen):
             continue
         data_names = _link(sink.folder / TENSORS, name, run) if plan.task != "statistics" else {}
-        record = CallRecord(name, body(run, data_names))
+        record = CallRecord(name, {**body(run, data_names), **(chosen or {}).get(name, {})})
         record.parent = None
         frames = tuple(run.stack) or ("The source line is not known.",)
         if frames not in stack_numbers:

@@ -62,7 +62,9 @@ class KernelRequest:
 
 def request_of(config: DumpConfig, facts: RuntimeFacts) -> KernelRequest:
     """Return the request for a task that records kernels at level L2."""
-    if config.task == "overflow_check":
+    if config.task == "exception_dump":
+        name, document = EXCEPTION_REQUEST, exception_document(config)
+    elif config.task == "overflow_check":
         name, document = OVERFLOW, _overflow_document(config)
     elif facts.whole_graph:
         name, document = WHOLE_GRAPH, _whole_graph_document(config, facts)

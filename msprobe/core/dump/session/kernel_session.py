@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,16 @@ from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.session.rank_folder import RankFolder
 from msprobe.core.dump.session.session import MakeBackend
 from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilter
+from msprobe.core.dump.tasks.nonfinite import NON_FINITE, failure_text
+from msprobe.core.dump.tasks.nonfinite_source import find_source
 from msprobe.core.errors import MsprobeException
 from msprobe.core.kernel_dumps.dump_folder import Iteration, NativeFolder, NewFiles, remove_files
 from msprobe.core.kernel_dumps.importer import MAIN_STATISTICS, ImportPlan, import_iterations
+from msprobe.core.kernel_dumps.kernel_names import PARAMETER
 from msprobe.core.kernel_dumps.runtime_request import categories
 from msprobe.core.log import first_time, logger, set_rank
 
+_GRAPH_INPUTS = f"Kernel.{PARAMETER}."
 _NON_FINITE = ("nan count", "positive inf count", "negative inf count")
 
 
@@ -53,7 +58,7 @@ class KernelSession:
         self._folders = RankFolder()
         self._new_files = NewFiles(time.time_ns() // 1000)
         self._pending: list[Iteration] = []
-        self._stepped = self._started = False
+        self._stepped = self._started = self._found = False
         assert self.backend.kernel_dump is not None
         self._dump = self.backend.kernel_dump()
         if any(self._root.glob("rank_*/*/*/*")):
@@ -226,10 +231,15 @@ class KernelSession:
                 remove_files(run)
 
     def _import(self, runs: list[Iteration], step: int) -> None:
+        if self._found:  # one kernel that fails ends the collection
+            self._drop(runs)
+            return
         folder = self._folders.folder(self._root, step, self._rank)
         plan = self._plan()
         count = import_iterations(self._native, runs, folder, plan)
-        if plan.non_finite:
+        if plan.choose is not None:
+            self._drop(runs)
+        elif plan.non_finite:
             self._drop(runs)  # the kernels that overflowed are imported; the rest is not needed
             logger.info("step %d: %d kernels with NaN or infinities, in %s", step, count, folder)
         else:
@@ -241,9 +251,25 @@ class KernelSession:
         if config.task == "overflow_check":
             return ImportPlan(config.task, (*MAIN_STATISTICS, *_NON_FINITE), header, non_finite=True)
         words = tuple(categories(config.section.summary_mode, self._dump.facts.version))
+        if config.task == "exception_dump":
+            header["record_level"] = "kernel"
+            return ImportPlan(config.task, MAIN_STATISTICS, header, choose=self._first_failure)
         if config.task == "tensor":
             return ImportPlan(config.task, tuple(dict.fromkeys((*MAIN_STATISTICS, *words))), header)
         return ImportPlan(config.task, words, header, reduce=on_cpu)
+
+    def _first_failure(self, records: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the kernel that made the first infinity or NaN, with what is added to its record; nothing without."""
+        source = find_source({name: body for name, body in records.items() if not name.startswith(_GRAPH_INPUTS)})
+        if source is None:
+            logger.info("exception_dump: no kernel made infinities or NaN in step %d", self.current_step)
+            return {}
+        if not source.made:
+            logger.warning("exception_dump: %s: %s", source.name, source.reason)
+            return {}
+        self._found = True
+        logger.warning("exception_dump: %s", failure_text(source.name, NON_FINITE, source.reason))
+        return {source.name: {"kind": NON_FINITE}}
 
     def _explain_empty(self) -> None:
         if not first_time("kernel-empty"):

@@ -66,6 +66,11 @@ _NO_FAILURE = (
 )
 
 
+def failure_text(name: str, kind: str, finding: str) -> str:
+    """Return in words which call failed first, and how (``RAISED``, ``NON_FINITE``)."""
+    return f"{name} is the first ({kind}): {finding}"
+
+
 def failing_call_judge(_config: DumpConfig) -> RaisingCall:
     """Return the judge of task ``exception_dump``."""
     return RaisingCall()
@@ -93,5 +98,5 @@ class RaisingCall:
             kind, verdict = NON_FINITE, self._non_finite.judge(name, body, final)
         if verdict.finding is not None:
             body["kind"] = kind
-            self._first = f"{name} is the first ({kind}): {verdict.finding}"
+            self._first = failure_text(name, kind, verdict.finding)
         return verdict

@@ -15,14 +15,22 @@ ms.set_context(mode=ms.GRAPH_MODE, jit_level="O0")
 
 class Net(nn.Cell):
     def construct(self, x):
-        return mint.exp(ops.relu(x)).sum()
+        return ops.log(mint.exp(ops.relu(x)) - 1).sum()
 
 
-net, x = Net(), Tensor(np.array([0.0, 0.0], np.float32))
+net, x = Net(), Tensor(np.array([0.5, -1.0], np.float32))
 debugger = PrecisionDebugger({"task": "exception_dump", "level": "L2", "dump_path": sys.argv[1]})
-debugger.start(net)
-loss = float(net(x).asnumpy())
-ops.log(x)  # outside of the graph: seen
-debugger.stop()
-debugger.step()
-print("SEEN", json.dumps({"loss": loss, "variable": os.environ.get("MINDSPORE_DUMP_CONFIG")}))
+losses = []
+for each in (abs(x), x, x):  # only the second and the third step fail
+    debugger.start(net)
+    losses.append(float(net(each).asnumpy()))
+    debugger.stop()
+    debugger.step()
+debugger.close()
+print(
+    "SEEN",
+    json.dumps({
+        "infinite": [bool(np.isinf(loss)) for loss in losses],
+        "variable": os.environ.get("MINDSPORE_DUMP_CONFIG"),
+    }),
+)

@@ -112,10 +112,17 @@ def test_overflow_check_records_the_guilty_call_and_says_how_it_was_found(said: 
     assert np.isneginf(saved).all()
 
 
-def test_in_a_static_graph_the_calls_outside_of_it_are_watched(tmp_path: Path) -> None:
+def test_in_a_static_graph_the_first_kernel_that_fails_is_recorded(tmp_path: Path) -> None:
     done = graph_programs.run("static_exception.py", tmp_path)
-    assert json.loads(done.stdout.split("SEEN ", 1)[1]) == {"loss": 2.0, "variable": None}
-    assert "are watched on Ascend only" in done.stdout and "PYNATIVE_MODE" in done.stdout
+    assert json.loads(done.stdout.split("SEEN ", 1)[1]) == {"infinite": [False, True, True], "variable": None}
+    assert "no kernel made infinities or NaN in step 0" in done.stdout
+    assert "Kernel.Default.Log.0.forward is the first (non-finite output): infinity in output.0" in done.stdout
     assert find_exception_request(tmp_path) is not None
-    found = read(tmp_path / "step0")
-    assert found.names() == ["Functional.log.0.forward"]  # nothing of what the graph computes
+    found = read(tmp_path / "step1")
+    assert found.names() == ["Kernel.Default.Log.0.forward"]
+    assert (found.dump["producer"], found.dump["record_level"]) == ("cpu-fallback", "kernel")
+    assert found.data["Kernel.Default.Log.0.forward"]["kind"] == "non-finite output"
+    assert "static_exception.py" in "".join(found.frames("Kernel.Default.Log.0.forward"))
+    assert found.files() == [f"Kernel.Default.Log.0.forward.{side}.0.npy" for side in ("input", "output")]
+    assert not (tmp_path / "step2").exists()  # one finding ends the collection
+    assert not list((tmp_path / "rank_0").rglob("*.npy"))
