@@ -210,7 +210,7 @@ def test_random_save_where_nothing_can_be_written(path: str, tmp_path: Path, mon
         pytest.param(lambda: None, "needs the model: call start(model=...)", id="none"),
         pytest.param(lambda: 5, "got int", id="number"),
         pytest.param(lambda: "model", "got str", id="text"),
-        pytest.param(lambda: {"a": net()}, "got dict", id="dict"),
+        pytest.param(lambda: {"a": 5}, "got int", id="dict"),
         pytest.param(lambda: torch.nn.Linear, "got type", id="class"),
         pytest.param(lambda: [net(), 5], "got int at position 1", id="wrong element"),
         pytest.param(lambda: (net(), None), "got NoneType at position 1", id="None element"),

@@ -137,6 +137,8 @@ class Debugger:
             if present is not None and (repr(arguments) == repr(cls._arguments) or not (config_path or overrides)):
                 cls._boundary.make_again()
                 return cls._instance
+            if present is not None and config_path is None:  # what is not said is as before
+                config_path, overrides = cls._arguments[0], {**cls._arguments[1], **overrides}
             accept = functools.partial(cls._accept, config_path, overrides)
             watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
             config = load_config(config_path, **overrides)
