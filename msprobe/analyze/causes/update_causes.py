@@ -350,7 +350,8 @@ def _accumulated_update(comparison: Comparison) -> _Cause | None:
     for (parameter, part), ours, theirs in _moves(comparison):
         step, every = (table.get(parameter) for table in (earlier.gradients, earlier.accumulated))
         if step is not None and every is not None and abs(step[1][part]) > _SAME * abs(every[1][part]):
-            predicted.append(ours / theirs / (every[1][part] / step[1][part]))
+            factor = every[1][part] / step[1][part]
+            predicted += [ours / theirs / factor] if abs(factor - 1.0) > _UNIFORM else []  # else it shows no sum
     ratio = _common(predicted)
     if ratio is None or abs(ratio - 1.0) > _UNIFORM or _common([o / t for _, o, t in _moves(comparison)]) is not None:
         return None

@@ -289,6 +289,33 @@ def test_the_step_of_an_optimizer_that_one_side_leaves_out_is_named(recordings: 
     assert found.source.endswith("# of the first layer")
 
 
+def record_follower(folder: Path, rate: float) -> None:
+    """Two steps of a network with a copy that follows it by an average of their weights, outside of the steps."""
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    follower = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for _ in range(2):
+        x = torch.randn(3, 4)
+        with debugger.collect(model=[model, follower]):
+            with torch.no_grad():
+                wanted = follower(x)
+            optimizer.zero_grad()
+            (model(x) - wanted).square().mean().backward()
+            optimizer.step()
+        for parameter, own in zip(follower.parameters(), model.parameters(), strict=True):
+            parameter.data.lerp_(own.data, rate)
+    forget()
+
+
+def test_gradients_of_one_step_are_not_said_to_accumulate(recordings: Recordings) -> None:
+    found = finding(recordings(record_follower, 0.5), recordings(record_follower, 0.05))
+    assert found.step == 1 and found.slot == "parameters.weight"
+    assert "accumulate" not in found.reason, found.reason
+
+
 def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: Recordings) -> None:
     """The first step of Adam does not depend on the second moment: no value of step 0 differs."""
     golden = recordings(changed, "mix", "AdamW", "before", 0.01, '{"betas": [0.9, 0.95], "foreach": false}')
