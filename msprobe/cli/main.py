@@ -253,7 +253,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = _invoke(words)
+        status = _invoke(list(words))  # click takes words out of the list
         if sys.stdout is not None:  # None where the program was started without it
             sys.stdout.flush()
     except click.ClickException as error:

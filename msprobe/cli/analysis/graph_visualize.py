@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -22,7 +22,7 @@ def _is_order(word: str) -> bool:
 
 
 class _SeveralSizes(SeveralWords):
-    belongs = {"--order": _is_order, **{f"--{name}": str.isdecimal for name in _SIZES}}
+    belongs: ClassVar = {"--order": _is_order, **{f"--{name}": str.isdecimal for name in _SIZES}}
 
 
 @click.command("graph_visualize", cls=_SeveralSizes)
@@ -64,8 +64,8 @@ class _SeveralSizes(SeveralWords):
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
 
-    TARGET and GOLDEN are each a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All steps and
-    ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
+    TARGET and GOLDEN are each a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All
+    steps and ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
     tb_graph_ascend) shows.
 
     The ranks of a step are merged to one graph per model replica with --rank_size, --tp and --pp; give two values

@@ -65,9 +65,7 @@ def command(context: click.Context, /, dump_path: str | None, output_path: str |
 
 @command.command("cad")
 @inputs(path="DIR")
-@click.option(
-    "-m", "--my_dump_path", "path", type=_FILE, required=True, help="A folder of a kernel dump."
-)
+@click.option("-m", "--my_dump_path", "path", type=_FILE, required=True, help="A folder of a kernel dump.")
 @click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_batch_convert", show_default=True)
 @click.option("-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def convert_all(path: str, output_path: str, **_: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -30,7 +30,7 @@ def _is_device(word: str) -> bool:
 
 
 class _SeveralDevices(SeveralWords):
-    belongs = dict.fromkeys(("-d", "--device"), _is_device)
+    belongs: ClassVar = dict.fromkeys(("-d", "--device"), _is_device)
 
 
 def _flags(function: Callable[..., Any]) -> Callable[..., Any]:

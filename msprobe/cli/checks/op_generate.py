@@ -24,7 +24,8 @@ _CONFIG = "config_op.json"
 def command(dump: str | None, input_path: str | None, output_path: str, **options: Any) -> None:
     """Write a script that runs one call of DUMP again and judges it; it needs the framework alone, and not msprobe.
 
-    A file config_op.json says the same as DUMP and the options. Run the script with a device: python SCRIPT npu:0. Its exit status is 1 where the results are wrong.
+    A file of the name config_op.json stands for a dump and the options. Run the script with a device: python SCRIPT
+    npu:0. Its exit status is 1 where the results are wrong.
     """
     from msprobe.jobs.single_script import make_script
     from msprobe.single_call.request import ScriptRequest, call_name, read_request

@@ -105,8 +105,8 @@ _UNUSED_BY_SAVED_VALUES = (
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 
-    TARGET and GOLDEN are each a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or the URL of one
-    (s3://...). Or both are folders that SingleSave wrote.
+    TARGET and GOLDEN are each a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or
+    the URL of one (s3://...). Or both are folders that SingleSave wrote.
 
     Exit status: 0 done, 1 diverged or incomplete (with --fail-on), 2 wrong usage or unreadable input, 3 not comparable.
     """

@@ -57,8 +57,8 @@ _MODES = ("dump", "compare", "verl_compare", "verl_verify", "slime_compare")
 def command(files: tuple[str, ...], output_path: str | None, fail_on: str, **options: Any) -> int:
     """Collect the set-up of a training, compare two, or compare every parameter of two checkpoints.
 
-    FIRST and SECOND alone are those of -c. FILES are shell scripts (.sh), .yaml and .json files with settings. Checkpoints: Megatron (ranks are merged),
-    Hugging Face, safetensors, torch, distributed torch, MindSpore.
+    FIRST and SECOND alone are those of -c. FILES are shell scripts (.sh), .yaml and .json files with settings.
+    Checkpoints: Megatron (ranks are merged), Hugging Face, safetensors, torch, distributed torch, MindSpore.
 
     Exit status: 0 done, 1 different (with --fail-on), 2 unreadable input, 3 no parameter in common.
     """

@@ -6,6 +6,7 @@ It is found by changing one thing at a time until the command understands the li
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ def nearest_line(error: click.UsageError, words: Sequence[str]) -> str:
         tail = changed
         problem = _problem(context, tail)
     line = shlex.join(["msprobe", *words[:start], *tail])
-    return "" if problem is not None or len(line) > _LONGEST else line
+    return line if problem is None and len(line) <= _LONGEST and line.isprintable() else ""
 
 
 def unknown_word(error: click.NoSuchOption, words: Sequence[str]) -> str:
@@ -54,7 +55,7 @@ def unknown_word(error: click.NoSuchOption, words: Sequence[str]) -> str:
 def _problem(context: click.Context, words: list[str]) -> click.ClickException | None:
     """Return what the command says of other words; nothing is run."""
     try:
-        context.command.make_context(context.info_name, list(words), parent=context.parent)
+        context.command.make_context(context.info_name, list(words), parent=context.parent, help_option_names=[])
     except click.ClickException as error:
         return error
     except MsprobeException as error:
@@ -133,7 +134,7 @@ def _metavar(param: click.Parameter, context: click.Context) -> str:
 def _behind_paths(words: list[str], context: click.Context) -> list[str] | None:
     """Return the words with an option at the end that has taken a folder for its file, which it need not have."""
     optional = {flag for option in _options(context) if (option.metavar or "").startswith("[") for flag in option.opts}
-    for place, (word, following) in enumerate(zip(words, words[1:], strict=False)):
+    for place, (word, following) in enumerate(itertools.pairwise(words)):
         if normalized(word) in optional and os.path.isdir(following):
             return [*words[:place], *words[place + 1 :], word]
     return None
