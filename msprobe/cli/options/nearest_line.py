@@ -34,6 +34,8 @@ def nearest_line(error: click.UsageError, words: Sequence[str]) -> str:
     context = error.ctx
     if context is None or context.parent is None or context.info_name not in words or _HELP & set(words):
         return ""
+    if context.ignore_unknown_options:  # the words belong to a program of the user
+        return ""
     start = words.index(context.info_name) + 1
     tail = list(words[start:])
     problem: click.ClickException | None = error
@@ -108,7 +110,7 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     """Return the words with a missing option or path; the metavar stands for what the user has to fill in."""
     paths = next((each for each in context.command.params if isinstance(each, InputPaths)), None)
     inputs = () if paths is None else paths.options
-    metavar = _metavar(param, context)
+    metavar = _metavar(param)
     if isinstance(param, click.Argument):
         return [metavar, *words]
     if param not in inputs:
@@ -126,9 +128,10 @@ def _name(option: click.Parameter) -> str:
     return option.shown[0] if isinstance(option, SharedOption) else option.opts[0]
 
 
-def _metavar(param: click.Parameter, context: click.Context) -> str:
+def _metavar(param: click.Parameter) -> str:
     """Return what the help calls a value, as a word."""
-    return (param.metavar or param.make_metavar(context)).strip("[].")
+    name = param.name if isinstance(param, click.Argument) else param.type.name
+    return (param.metavar or f"{name}".upper()).strip("[].")
 
 
 def _behind_paths(words: list[str], context: click.Context) -> list[str] | None:

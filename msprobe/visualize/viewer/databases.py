@@ -109,6 +109,11 @@ def _wrong_cell(cursor: sqlite3.Cursor, kinds: str, index: int, cell: object) ->
     return ReadError(f"{name}: its column {column} holds {what} in the place of {_WORDS[kinds[index]]}; {REMEDY}")
 
 
+def _kind(path: Path) -> str:
+    """Return what another result of this tool is, by its ending; "" for other files."""
+    return _OTHER_FILES.get(path.suffix.lower(), "")
+
+
 def _files(folder: Path, pattern: str) -> Iterator[Path]:
     """Yield the files of a name in a folder and two levels below it."""
     for depth in range(_DEPTH + 1):
@@ -119,8 +124,8 @@ def _without_databases(folder: Path) -> str:
     """Return what to do with a folder without graphs: draw its dump, or open the tables and pages that it has."""
     if any(_files(folder, "dump.json")):
         return f"{folder} is a dump and no graph; msprobe graph_visualize {folder} -o FOLDER draws it for msprobe view"
-    others = sorted(file for file in folder.glob("*") if file.suffix.lower() in _OTHER_FILES)
-    found = f" ({others[0].name} in it is {_OTHER_FILES[others[0].suffix.lower()]})" if others else ""
+    others = sorted(filter(_kind, folder.glob("*")))
+    found = f" ({others[0].name} in it is {_kind(others[0])})" if others else ""
     return f"no .vis.db in {folder} or two levels below{found}; msprobe graph_visualize DUMP -o {folder} makes one"
 
 
@@ -131,9 +136,9 @@ def _check(path: Path) -> None:
             missing = sorted(_NEEDED - tables)
             configured = not missing and connection.execute("SELECT count(*) FROM tb_config").fetchone()[0]
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of an error may hold bytes of a damaged schema
-        kind = _OTHER_FILES.get(path.suffix.lower())
-        text = f"{path} is {kind}; {_VIEWED}" if kind else f"{path} is no SQLite database ({error}); {_VIEWED}"
-        raise ReadError(text) from error
+        raise ReadError(f"{path} is {_kind(path) or f'no SQLite database ({error})'}; {_VIEWED}") from error
+    if missing and (kind := _kind(path)):
+        raise ReadError(f"{path} is {kind}; {_VIEWED}")
     if missing or not configured:
         lack = f"it has no table {', '.join(missing)}" if missing else "its table tb_config is empty"
         raise ReadError(f"{path} is no graph database: {lack}; make it again with msprobe graph_visualize")

@@ -65,6 +65,7 @@ def test_bad_input_is_one_line(
     ("name", "says"),
     [
         ("compare_result.csv", "a table, which opens in a spreadsheet"),
+        ("empty.xlsx", "a table, which opens in a spreadsheet"),
         ("report.HTML", "a page, which opens in a browser"),
         ("dump.json", "msprobe graph_visualize DUMP -o FOLDER makes one"),
     ],
@@ -74,7 +75,7 @@ def test_other_results_are_named_with_what_can_be_viewed(
 ) -> None:
     (tmp_path / "results").mkdir()
     path = tmp_path / "results" / name
-    path.write_text("text, no database" * 10)
+    path.write_text("text, no database" * (10 if name != "empty.xlsx" else 0))
     assert run(["view", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line and ".vis.db of msprobe graph_visualize, and a .trend.db of msprobe data2db" in line

@@ -75,9 +75,10 @@ def test_what_is_shown_is_understood(right: str) -> None:
         ["compare", "a", "b", "--fuzzy", "--help"],
         ["noise", *(f"run{number}" for number in range(200)), "--outputs", "x"],  # too long for a line
         ["compare", "a\nb", "c", "--fuzzy"],
+        ["run"],
         ["--wrong"],
     ],
-    ids=["other-error", "help", "long", "no-text", "no-command"],
+    ids=["other-error", "help", "long", "no-text", "program", "no-command"],
 )
 def test_nothing_is_shown_where_no_line_is_near(
     words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
@@ -90,7 +91,7 @@ def test_nothing_is_shown_where_no_line_is_near(
 def test_no_help_is_shown_in_the_place_of_an_error(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["acc_check", "--wrong", "run", "-jh"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and "No such option '--wrong'" in err
+    assert out == "" and "--wrong" in err
 
 
 def test_nothing_runs_while_a_line_is_looked_for(place: Path) -> None:
