@@ -258,7 +258,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = _invoke(words)
+        status = _invoke(list(words))  # click takes words out of the list
         if sys.stdout is not None:  # None where the program was started without it
             sys.stdout.flush()
     except click.ClickException as error:
@@ -301,12 +301,14 @@ def _fail(message: str, status: int) -> int:
 
 def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     message = error.format_message().rstrip(".")
-    if isinstance(error, click.NoSuchOption):  # of an unknown `-xyz` click names the `-x`
-        unknown = error.option_name
-        whole = next((word for word in words if normalized(word).startswith(unknown)), unknown)
-        message = message.replace(error.option_name, whole.partition("=")[0], 1)
     if not isinstance(error, click.UsageError):
         return message
+    from msprobe.cli.options.nearest_line import nearest_line, unknown_word  # loaded for a wrong line only
+
+    if isinstance(error, click.NoSuchOption):
+        message = message.replace(error.option_name, unknown_word(error, words).partition("=")[0], 1)
+    if line := nearest_line(error, words):
+        message = f"{message}; try: {line}"
     command = next((word for word in words if word in COMMANDS), "")
     path = error.ctx.command_path if error.ctx else f"msprobe {command}".strip()
     return f"{message} (see {path} --help)"

@@ -85,7 +85,7 @@ def test_every_option_has_help_of_whole_sentences(name: str) -> None:
         (["compair"], "no such command 'compair'; did you mean 'compare'? (see msprobe --help)"),
         (["xyz"], "no such command 'xyz'; commands: acc_check, accept, anomaly_processor, a"),
         (["--wrong"], "No such option"),
-        (["validate"], "Missing argument 'CONFIG' (see msprobe validate --help)"),
+        (["validate"], "Missing argument 'CONFIG'; try: msprobe validate CONFIG (see msprobe validate --help)"),
         (["validate", "a\0b"], r"the argument 'a\x00b' holds a NUL character: remove it (see msprobe validate --help)"),
     ],
 )

@@ -202,7 +202,7 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("merge_result -i tables -config absent", 2, "absent: cannot be read", "give a YAML file with api"),
     ("merge_result -i tables -config a.json", 2, "a.json: unknown key a", "known keys: api"),
     ("merge_result -i tables -config text.yaml", 2, "text.yaml: api", "must be a list of texts"),
-    ("config_check", 2, "give one of -d, -c, -vc, -vv and -sc", ""),
+    ("config_check", 2, "give two paths to compare, or one of -d, -c, -vc, -vv and -sc", ""),
     ("config_check -c absent absent", 2, "absent: no such file or folder", "give a checkpoint"),
     ("config_check -c nothing nothing", 2, "nothing: no checkpoint in it (found: nothing)", "give a checkpoint"),
     ("config_check -c x.txt x.txt", 2, "x.txt: no checkpoint", "files that can be read end in .safetensors"),

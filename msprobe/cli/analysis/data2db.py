@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("data2db")
+@inputs(input_path="DUMP")
 @shared("output_path", required=True, type=OutputFolder(), help="Folder for the database.")
 @shared("input_path", required=True, help="Dump root with its step folders.")
 @click.option(

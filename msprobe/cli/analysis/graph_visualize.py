@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
+from msprobe.cli.options.inputs import SeveralWords, inputs
 from msprobe.cli.options.mapping import mapping_flags, mapping_keywords
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
-_LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
 
 
-class _ListOptions(click.Command):
-    """A command whose options may take several words: ``--tp 2 4`` is read as ``--tp 2 --tp 4``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat the name of a list option before each of its words, then parse."""
-        repeated: list[str] = []
-        current, fresh = "", False
-        for word in args:
-            if word.startswith("-"):
-                current, fresh = (word if word in _LIST_FLAGS else ""), True
-                repeated.append(word)
-                continue
-            if current and not fresh:
-                repeated.append(current)
-            repeated.append(word)
-            fresh = False
-        return super().parse_args(ctx, repeated)
+def _is_order(word: str) -> bool:
+    """Return whether a word may be an order of dimensions, as ``tp-dp-pp``."""
+    return "-" in word and all(len(part) == 2 and part.isalpha() for part in word.split("-"))
 
 
-@click.command("graph_visualize", cls=_ListOptions)
+class _SeveralSizes(SeveralWords):
+    belongs: ClassVar = {"--order": _is_order, **{f"--{name}": str.isdecimal for name in _SIZES}}
+
+
+@click.command("graph_visualize", cls=_SeveralSizes)
+@inputs(target_path="TARGET", golden_path="GOLDEN")
 @shared("target_path", required=True)
 @shared("golden_path", help="Dump of the good run, to compare with.")
 @shared("output_path", required=True, type=OutputFolder(), help="Folder for the database; made when missing.")
@@ -73,8 +64,8 @@ class _ListOptions(click.Command):
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
 
-    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All steps and
-    ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
+    TARGET and GOLDEN are each a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All
+    steps and ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
     tb_graph_ascend) shows.
 
     The ranks of a step are merged to one graph per model replica with --rank_size, --tp and --pp; give two values

@@ -2,6 +2,7 @@
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -9,6 +10,7 @@ _FOUND = 1
 
 
 @click.command("overflow_check")
+@inputs(input_path="DUMP")
 @shared("input_path", required=True, help="Step folder of a dump.")
 @shared("output_path", default="./output", type=OutputFolder(), help="Folder for the result document.")
 @shared("fail_on", type=click.Choice(["never", "found"]))
@@ -16,7 +18,7 @@ _FOUND = 1
 def command(input_path: str, output_path: str, fail_on: str, run: str | None) -> int:
     """Name the call that made the first NaN or infinity.
 
-    The input is a step folder with its rank folders, one process folder, or a dump root with several steps; or the URL
+    DUMP is a step folder with its rank folders, one process folder, or a dump root with several steps; or the URL
     of one. Exit status: 0 done, 1 found (with --fail-on found), 2 unreadable input, 3 the dump holds no statistics.
     """
     from msprobe.analyze.overflow import check_overflow, write_document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 
 _FAILED = 1
@@ -18,8 +20,23 @@ _KINDS = click.Choice(["npy", "pt", "safetensors"])
 _FILE = click.Path()
 
 
-@click.group("parse", invoke_without_command=True)
-@click.option("-d", "--dump_path", type=_FILE, metavar="FILE|DIR", help="A tensor file, or a folder of them.")
+class _WithBarePath(click.Group):
+    """A group whose first word may be a path in the place of a command: ``parse DIR`` is ``parse -d DIR``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``-d`` before a first word that is no command but a path, then parse."""
+        options, rest, _ = self.make_parser(ctx).parse_args(list(args))
+        word = rest[0] if rest else "-"
+        is_path = os.path.lexists(word) or os.path.basename(word) != word or "." in word
+        if is_path and word not in self.commands and "dump_path" not in options:
+            args = [*args[: len(args) - len(rest)], "-d", *rest]
+        return super().parse_args(ctx, args)
+
+
+@click.group("parse", cls=_WithBarePath, invoke_without_command=True)
+@click.option(
+    "-d", "--dump_path", type=_FILE, metavar="FILE|DIR", help="A tensor file, or a folder of them; -d may be left out."
+)
 @click.option(
     "-t", "--type", "file_kind", type=_KINDS, default="pt", show_default=True, help="The kind of file to write."
 )
@@ -47,9 +64,8 @@ def command(context: click.Context, /, dump_path: str | None, output_path: str |
 
 
 @command.command("cad")
-@click.option(
-    "-m", "--my_dump_path", "path", type=_FILE, required=True, metavar="DIR", help="A folder of a kernel dump."
-)
+@inputs(path="DIR")
+@click.option("-m", "--my_dump_path", "path", type=_FILE, required=True, help="A folder of a kernel dump.")
 @click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_batch_convert", show_default=True)
 @click.option("-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def convert_all(path: str, output_path: str, **_: Any) -> int:
@@ -58,7 +74,8 @@ def convert_all(path: str, output_path: str, **_: Any) -> int:
 
 
 @command.command("dc")
-@click.option("-n", "--name", "path", type=_FILE, required=True, metavar="FILE", help="A file of a kernel dump.")
+@inputs(path="FILE")
+@click.option("-n", "--name", "path", type=_FILE, required=True, help="A file of a kernel dump.")
 @click.option("-f", "--format", "layout", help="Accepted; every layout becomes the one of the program.")
 @click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_convert", show_default=True)
 @click.option("-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
@@ -68,8 +85,9 @@ def convert_one(path: str, output_path: str, **_: Any) -> int:
 
 
 @command.command("vc")
-@click.option("-m", "--my_dump_path", "target", type=_FILE, required=True, metavar="PATH", help="The dump to judge.")
-@click.option("-g", "--golden_dump_path", "golden", type=_FILE, required=True, metavar="PATH", help="The good one.")
+@inputs(target="TARGET", golden="GOLDEN")
+@click.option("-m", "--my_dump_path", "target", type=_FILE, required=True, help="The dump to judge.")
+@click.option("-g", "--golden_dump_path", "golden", type=_FILE, required=True, help="The good one.")
 @click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_batch_comapre", show_default=True)
 @click.option("-cmp_path", "-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def compare_dumps(target: str, golden: str, output_path: str, **_: Any) -> int:
@@ -88,7 +106,8 @@ def compare_dumps(target: str, golden: str, output_path: str, **_: Any) -> int:
 
 
 @command.command("pt")
-@click.option("-n", "--name", "path", type=_FILE, required=True, metavar="FILE", help="A tensor file.")
+@inputs(path="FILE")
+@click.option("-n", "--name", "path", type=_FILE, required=True, help="A tensor file.")
 def print_tensor(path: str) -> int:
     """Print type, shape and statistics of a file, and write its elements as text beside it."""
     from msprobe.kernel_parse.texts import write_texts
@@ -100,8 +119,9 @@ def print_tensor(path: str) -> int:
 
 
 @command.command("cn")
-@click.option("-m", "--my_data", "target", type=_FILE, required=True, metavar="FILE", help="The file to judge.")
-@click.option("-g", "--golden_data", "golden", type=_FILE, required=True, metavar="FILE", help="The good one.")
+@inputs(target="TARGET", golden="GOLDEN")
+@click.option("-m", "--my_data", "target", type=_FILE, required=True, help="The file to judge.")
+@click.option("-g", "--golden_data", "golden", type=_FILE, required=True, help="The good one.")
 @click.option(
     "-p", "--print_num", type=click.IntRange(0, 1000), default=20, show_default=True, help="Elements to print."
 )

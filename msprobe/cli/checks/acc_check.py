@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from msprobe.cli.checks.options import API_INFO, TIMEOUT
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
+from msprobe.cli.options.inputs import SeveralWords, inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFile, OutputFolder
 
@@ -22,9 +24,19 @@ _MOST_SHOWN = 10
 _FAILING = {"never": (), "error": ("error", "not_checked"), "warning": ("error", "warning", "not_checked")}
 
 
+def _is_device(word: str) -> bool:
+    """Return whether a word is a device and no path: a number, with or without a name, or nothing that exists."""
+    return word.rpartition(":")[2].isdecimal() or not os.path.lexists(word)
+
+
+class _SeveralDevices(SeveralWords):
+    belongs: ClassVar = dict.fromkeys(("-d", "--device"), _is_device)
+
+
 def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that both commands have."""
     options = (
+        inputs(api_info="DUMP"),
         API_INFO,
         shared("output_path", default="./", type=OutputFolder(), older=("--out_path",), help="Folder for the tables."),
         click.option(
@@ -32,7 +44,6 @@ def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Device under test: a name (cpu, cuda:0, npu:1) or a number, or several of them. "
             "Default: the best of this machine.",
         ),
-        click.argument("more_devices", nargs=-1, metavar=""),
         click.option(
             "-save_error_data", "--save-error-data", "save", is_flag=True, help="Keep the tensors of calls that fail."
         ),
@@ -69,7 +80,7 @@ def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command("acc_check")
+@click.command("acc_check", cls=_SeveralDevices)
 @_flags
 def command(**options: Any) -> int:
     """Run every recorded call again on a device, and judge its results against the same call in float64.
@@ -80,7 +91,7 @@ def command(**options: Any) -> int:
     return _run(options, workers=1)
 
 
-@click.command("multi_acc_check")
+@click.command("multi_acc_check", cls=_SeveralDevices)
 @_flags
 @click.option(
     "-n", "--num_splits", "--num-splits", "workers", type=click.IntRange(1, 64), default=8, show_default=True,
@@ -91,8 +102,8 @@ def multi_command(workers: int, **options: Any) -> int:
     return _run(options, workers)
 
 
-run_ut = click.Command("run_ut", callback=command.callback, params=command.params, help=command.help)
-multi_run_ut = click.Command(
+run_ut = _SeveralDevices("run_ut", callback=command.callback, params=command.params, help=command.help)
+multi_run_ut = _SeveralDevices(
     "multi_run_ut", callback=multi_command.callback, params=multi_command.params, help=multi_command.help
 )
 
@@ -143,7 +154,7 @@ def _request(options: dict[str, Any], workers: int) -> Request:
     config = read_config(Path(options["config"]) if options["config"] else None)
     if options["jit"]:
         logger.warning("-j compiles operators on an NPU; it does nothing here")
-    devices = tuple(name for given in _given_devices(options) for name in given.replace(",", " ").split())
+    devices = tuple(name for given in options["devices"] for name in given.replace(",", " ").split())
     return Request(
         Path(options["api_info"]),
         Path(options["output_path"]),
@@ -170,14 +181,6 @@ def _custom(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     if not all(prefix for prefix, _ in pairs):
         raise click.UsageError("--custom needs PREFIX=MODULE, such as Lib=package.module")
     return pairs
-
-
-def _given_devices(options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the devices behind ``-d``, of which click takes one and leaves the others as words of their own."""
-    given, more = options["devices"], options["more_devices"]
-    if more and not given:
-        raise click.UsageError(f"unexpected extra argument {more[0]}")
-    return (*given, *more)
 
 
 def _error_data_folder(options: dict[str, Any], configured: str) -> Path | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -15,13 +16,13 @@ _MOST_SHOWN = 10
 
 
 @click.command("api_precision_compare")
+@inputs(target="TARGET_CSV", other="OTHER_CSV")
 @click.option(
     "-npu",
     "--npu_csv_path",
     "--npu-csv-path",
     "target",
     required=True,
-    metavar="CSV",
     type=click.Path(),
     help="Table of details that acc_check wrote on the device under test.",
 )
@@ -31,7 +32,6 @@ _MOST_SHOWN = 10
     "--gpu-csv-path",
     "other",
     required=True,
-    metavar="CSV",
     type=click.Path(),
     help="Table of details of the device to compare with.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 API_INFO = click.option(
-    "-api_info", "--api_info_file", "--api-info", "api_info", required=True, metavar="PATH",
+    "-api_info", "--api_info_file", "--api-info", "api_info", required=True,
     help="The dump.json of level L1 or mix, or a folder with one.",
 )  # fmt: skip
 TIMEOUT = click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from msprobe.cli.checks.options import API_INFO, TIMEOUT
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -15,6 +16,7 @@ _FAILED = 1
 
 
 @click.command("run_overflow_check")
+@inputs(api_info="DUMP")
 @API_INFO
 @shared("output_path", default="./", type=OutputFolder(), older=("--out_path",), help="Folder for the results.")
 @click.option("-d", "--device", default="best", metavar="DEVICE", help="Device under test. Default: the best one here.")

@@ -2,11 +2,13 @@
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
 
 @click.command("code_mapping")
+@inputs(ir="IR", input_path="KERNELS")
 @click.option("--ir", type=click.Path(), required=True, help="A printed graph (.ir), or a folder of them.")
 @shared(
     "input_path",

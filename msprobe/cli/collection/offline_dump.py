@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.offline import offline_flags, offline_options, show_run
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
@@ -15,7 +16,8 @@ _DIFFERS = 1
 
 
 @click.command("offline_dump")
-@click.option("--model_path", type=click.Path(), required=True, metavar="FILE", help="The model, an .onnx file.")
+@inputs(model_path="FILE")
+@click.option("--model_path", type=click.Path(), required=True, help="The model, an .onnx file.")
 @shared("output_path", type=OutputFolder(), default="./output", help="Folder for the dump.")
 @click.option(
     "--task",

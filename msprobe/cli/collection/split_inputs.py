@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
@@ -11,6 +12,7 @@ _LISTED = 8
 
 
 @click.command("split_inputs")
+@inputs(target_path="TARGET", golden_path="GOLDEN")
 @shared("target_path", required=True)
 @shared("golden_path", required=True)
 @shared(

@@ -11,6 +11,7 @@ import click
 
 from msprobe.cli.comparison.compare_modes import compare_in_mode, is_failure, refuse_offline_flags, tell_unused
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.mapping import legacy_flags, mapping_flags, mapping_keywords, request_flags
 from msprobe.cli.options.offline import model_flags
 from msprobe.cli.options.shared import shared
@@ -36,6 +37,7 @@ _UNUSED_BY_SAVED_VALUES = (
 
 
 @click.command("compare")
+@inputs(target_path="TARGET", golden_path="GOLDEN")
 @shared("target_path", required=True)
 @shared("golden_path", required=True)
 @shared(
@@ -103,8 +105,8 @@ _UNUSED_BY_SAVED_VALUES = (
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 
-    Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or the URL of one
-    (s3://...). Or both are folders that SingleSave wrote.
+    TARGET and GOLDEN are each a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or
+    the URL of one (s3://...). Or both are folders that SingleSave wrote.
 
     Exit status: 0 done, 1 diverged or incomplete (with --fail-on), 2 wrong usage or unreadable input, 3 not comparable.
     """

@@ -53,18 +53,20 @@ _MODES = ("dump", "compare", "verl_compare", "verl_verify", "slime_compare")
 @shared("json_path")
 @shared("html", help="Write the result of two set-ups as a page.")
 @shared("fail_on", type=click.Choice(["never", "diverged", "error", "warning"]))
-@click.argument("files", nargs=-1, type=click.Path())
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FIRST SECOND | FILES...]")
 def command(files: tuple[str, ...], output_path: str | None, fail_on: str, **options: Any) -> int:
     """Collect the set-up of a training, compare two, or compare every parameter of two checkpoints.
 
-    FILES are shell scripts (.sh), .yaml and .json files with settings. Checkpoints: Megatron (ranks are merged),
-    Hugging Face, safetensors, torch, distributed torch, MindSpore.
+    FIRST and SECOND alone are those of -c. FILES are shell scripts (.sh), .yaml and .json files with settings.
+    Checkpoints: Megatron (ranks are merged), Hugging Face, safetensors, torch, distributed torch, MindSpore.
 
     Exit status: 0 done, 1 different (with --fail-on), 2 unreadable input, 3 no parameter in common.
     """
     chosen = [name for name in _MODES if options[name]]
+    if not chosen and len(files) == 2:
+        chosen, options["compare"], files = ["compare"], files, ()
     if len(chosen) != 1:
-        raise click.UsageError("give one of -d, -c, -vc, -vv and -sc")
+        raise click.UsageError("give two paths to compare, or one of -d, -c, -vc, -vv and -sc")
     mode = chosen[0]
     if files and mode not in {"dump", "verl_verify"}:
         raise click.UsageError(f"{files[0]}: files stand behind -d or -vv only")

@@ -2,11 +2,13 @@
 
 import click
 
+from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
 
 @click.command("merge_result")
+@inputs(input_path="FOLDER", config="CONFIG")
 @shared("input_path", required=True, help="Output of msprobe compare.")
 @shared("output_path", default="./output", type=OutputFolder(), help="Folder for the workbook.")
 @shared("config", required=True, help="YAML with api and compare_index.")

@@ -11,15 +11,17 @@ import click
 
 OVERVIEW = (
     "msprobe run -c config.json python train.py",
-    "msprobe compare -tp run_bad -gp run_good",
-    "msprobe overflow_check -i run_bad",
+    "msprobe compare run_bad run_good",
+    "msprobe overflow_check run_bad",
 )
 """The examples of ``msprobe --help``."""
+
+_BARE_PATHS = "Paths stand alone, in the order of the first line, or behind their options."
 
 
 def _checks(command: str) -> tuple[str, ...]:
     return (
-        f"msprobe {command} -api_info run/step0/rank0/dump.json -o checked",
+        f"msprobe {command} run/step0/rank0 -o checked",
         f"msprobe {command} -api_info run/step0/rank0 -o checked -d npu:0 --save-error-data --fail-on error",
     )
 
@@ -30,7 +32,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe accept result.json --reason 'other gelu' --place 'Functional.gelu.*.forward' -o accepted.yaml",
     ),
     "acc_check": _checks("acc_check"),
-    "anomaly_processor": ("msprobe anomaly_processor -d monitor_output/anomaly_detected -k 8",),
+    "anomaly_processor": ("msprobe anomaly_processor monitor_output/anomaly_detected -k 8",),
     "answers": (
         "msprobe answers answers.jsonl",
         "msprobe answers answers.jsonl --tokenizer tokenizer.json --json result.json --fail-on found",
@@ -41,25 +43,25 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "code_mapping": ("msprobe code_mapping --ir rank_0/graphs -i rank_0/Net/0/0 -o mapped",),
     "compare": (
-        "msprobe compare -tp run_bad -gp run_good",
+        "msprobe compare run_bad run_good",
         "msprobe compare -tp run_bad -gp run_good --html report.html --step 0-2 --rank 0",
-        "msprobe compare -tp mindspore_run -gp pytorch_run -lm",
+        "msprobe compare mindspore_run pytorch_run -lm",
         "msprobe compare -tp run -gp run_good --fail-on incomplete --junit report.xml",
         "msprobe compare -tp run -gp run_good --accept accepted.yaml --json result.json",
         "msprobe compare -m offline_model -tp model.onnx -gp pytorch_run --input_data ids.npy,mask.npy",
     ),
     "config_check": (
         "msprobe config_check -d train.sh config.yaml -o good.zip",
-        "msprobe config_check -c good.zip bad.zip --html setup.html",
+        "msprobe config_check good.zip bad.zip --html setup.html",
         "msprobe config_check -c checkpoint_a checkpoint_b -o similarity.json",
     ),
     "data2db": (
-        "msprobe data2db -i run -o trend",
+        "msprobe data2db run -o trend",
         "msprobe data2db -i run -o trend --micro_step true --process_num 8",
     ),
     "parse": (
         "msprobe parse -d dump/MatMul.matmul.1.2.1700000000000000 -t npy -o tensors",
-        "msprobe parse -d dump --recursive --show",
+        "msprobe parse dump --recursive --show",
     ),
     "doctor": ("msprobe doctor config.json", "msprobe doctor config.json -i run/step0 --world 8"),
     "import": ("msprobe import kernel_dump/rank_0 -o run",),
@@ -70,21 +72,21 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe check run --with relations.json",
     ),
     "graph_visualize": (
-        "msprobe graph_visualize -tp run_bad -gp run_good -o graphs",
-        "msprobe graph_visualize -tp run -o graphs --overflow_check",
+        "msprobe graph_visualize run_bad run_good -o graphs",
+        "msprobe graph_visualize run -o graphs --overflow_check",
         "msprobe graph_visualize -tp run_bad -gp run_good -o graphs --rank_size 8 --tp 2 --pp 4",
     ),
-    "merge_result": ("msprobe merge_result -i output -o merged -c merge.yaml",),
+    "merge_result": ("msprobe merge_result output merge.yaml -o merged",),
     "multi_acc_check": _checks("multi_acc_check -n 4"),
     "multi_run_ut": _checks("multi_run_ut -n 4"),
-    "nan_analyze": ("msprobe nan_analyze -i run_bad/step0",),
+    "nan_analyze": ("msprobe nan_analyze run_bad/step0",),
     "noise": (
         "msprobe noise run1 run2 run3 -o noise.json",
         "msprobe noise reruns/* -o noise.json",
     ),
     "install_deps": ("msprobe install_deps", "msprobe install_deps -m offline"),
     "offline_dump": (
-        "msprobe offline_dump --model_path model.onnx --input_data ids.npy,mask.npy -o onnx_run",
+        "msprobe offline_dump model.onnx --input_data ids.npy,mask.npy -o onnx_run",
         "msprobe offline_dump --model_path model.onnx --input_shape 'image:1,3,224,224' --task statistics",
     ),
     "op_generate": (
@@ -92,16 +94,16 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "msprobe op_generate -i config_op.json -o scripts",
     ),
     "overflow_check": (
-        "msprobe overflow_check -i run_bad/step0",
+        "msprobe overflow_check run_bad/step0",
         "msprobe overflow_check -i run_bad -o findings --fail-on found",
     ),
     "run": (
         "msprobe run -c config.json python train.py --epochs 1",
         "msprobe run -c config.json -m GPTModel -- torchrun --nproc-per-node 2 train.py",
     ),
-    "run_overflow_check": ("msprobe run_overflow_check -api_info run/step0/rank0/dump.json -o overflows",),
+    "run_overflow_check": ("msprobe run_overflow_check run/step0/rank0 -o overflows",),
     "run_ut": _checks("run_ut"),
-    "split_inputs": ("msprobe split_inputs -tp run_on_4_ranks -gp run_good --target-parallel tp=2,pp=2 -o inputs",),
+    "split_inputs": ("msprobe split_inputs run_on_4_ranks run_good --target-parallel tp=2,pp=2 -o inputs",),
     "support": ("msprobe support", "msprobe support --feature summary_mode"),
     "validate": ("msprobe validate config.json -f pytorch",),
     "view": ("msprobe view graphs --open", "msprobe view graphs/compare_20260101120000.vis.db --html page.html"),
@@ -122,7 +124,8 @@ _DAILY: Mapping[str, tuple[str, ...]] = {
 def complete(command: click.Command) -> click.Command:
     """Give a command its examples and the order of its options, and return it."""
     name = command.name or ""
-    command.epilog = epilog(EXAMPLES.get(name, ()))
+    note = _BARE_PATHS if any(param.name == "bare_paths" for param in command.params) else None
+    command.epilog = "\n\n".join(filter(None, (note, epilog(EXAMPLES.get(name, ())))))
     daily = _DAILY.get(name, ())
     places = {option: place for place, option in enumerate(daily)}
     command.params.sort(key=lambda param: places.get(param.name or "", len(places)))

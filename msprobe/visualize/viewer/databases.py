@@ -31,6 +31,15 @@ _KINDS: dict[str, frozenset[type]] = {
     "i": frozenset({int}),
 }
 _WORDS = {"t": "text", "T": "text", "a": "text", "n": "a number", "i": "a whole number"}
+_TABLE = "a table, which opens in a spreadsheet"
+_OTHER_FILES: dict[str, str] = {
+    ".csv": _TABLE,
+    ".xlsx": _TABLE,
+    ".html": "a page, which opens in a browser as it is",
+    ".json": "a document and no graph; of a dump msprobe graph_visualize DUMP -o FOLDER makes one",
+}
+"""By ending, what other results of this tool are, and how they are looked at."""
+_VIEWED = "msprobe view shows a .vis.db of msprobe graph_visualize, and a .trend.db of msprobe data2db or a monitor"
 REMEDY = "make it again with msprobe graph_visualize"
 
 
@@ -43,15 +52,12 @@ def find_databases(path: Path) -> list[Path]:
     if path.is_file():
         databases = [path]
     elif path.is_dir():
-        patterns = ["/".join(["*"] * depth + [_PATTERN]) for depth in range(_DEPTH + 1)]
-        databases = [file for pattern in patterns for file in path.glob(pattern) if file.is_file()]
+        databases = list(_files(path, _PATTERN))
         databases.sort(key=lambda file: (-file.stat().st_mtime_ns, str(file)))
     else:
-        raise ReadError(f"{path} does not exist; give a .vis.db or the output folder of msprobe graph_visualize")
+        raise ReadError(f"{path} does not exist; {_VIEWED}")
     if not databases:
-        raise ReadError(
-            f"no .vis.db in {path} or two levels below; msprobe graph_visualize -tp DUMP -o {path} makes one"
-        )
+        raise ReadError(_without_databases(path))
     for file in databases:
         _check(file)
     return databases
@@ -103,6 +109,26 @@ def _wrong_cell(cursor: sqlite3.Cursor, kinds: str, index: int, cell: object) ->
     return ReadError(f"{name}: its column {column} holds {what} in the place of {_WORDS[kinds[index]]}; {REMEDY}")
 
 
+def _kind(path: Path) -> str:
+    """Return what another result of this tool is, by its ending; "" for other files."""
+    return _OTHER_FILES.get(path.suffix.lower(), "")
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files of a name in a folder and two levels below it."""
+    for depth in range(_DEPTH + 1):
+        yield from (file for file in folder.glob("/".join(["*"] * depth + [pattern])) if file.is_file())
+
+
+def _without_databases(folder: Path) -> str:
+    """Return what to do with a folder without graphs: draw its dump, or open the tables and pages that it has."""
+    if any(_files(folder, "dump.json")):
+        return f"{folder} is a dump and no graph; msprobe graph_visualize {folder} -o FOLDER draws it for msprobe view"
+    others = sorted(filter(_kind, folder.glob("*")))
+    found = f" ({others[0].name} in it is {_kind(others[0])})" if others else ""
+    return f"no .vis.db in {folder} or two levels below{found}; msprobe graph_visualize DUMP -o {folder} makes one"
+
+
 def _check(path: Path) -> None:
     try:
         with open_read_only(path) as connection:
@@ -110,7 +136,9 @@ def _check(path: Path) -> None:
             missing = sorted(_NEEDED - tables)
             configured = not missing and connection.execute("SELECT count(*) FROM tb_config").fetchone()[0]
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of an error may hold bytes of a damaged schema
-        raise ReadError(f"{path} is no SQLite database ({error}); give a .vis.db of msprobe graph_visualize") from error
+        raise ReadError(f"{path} is {_kind(path) or f'no SQLite database ({error})'}; {_VIEWED}") from error
+    if missing and (kind := _kind(path)):
+        raise ReadError(f"{path} is {kind}; {_VIEWED}")
     if missing or not configured:
         lack = f"it has no table {', '.join(missing)}" if missing else "its table tb_config is empty"
         raise ReadError(f"{path} is no graph database: {lack}; make it again with msprobe graph_visualize")

@@ -79,6 +79,30 @@ def test_the_browser_is_given_a_file_of_this_user_and_not_the_token(
     assert 'content="0;url=http://127.0.0.1:1/?token=secret"' in page.read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("compare_result.csv", "a table, which opens in a spreadsheet"),
+        ("empty.xlsx", "a table, which opens in a spreadsheet"),
+        ("report.HTML", "a page, which opens in a browser"),
+        ("dump.json", "msprobe graph_visualize DUMP -o FOLDER makes one"),
+    ],
+)
+def test_other_results_are_named_with_what_can_be_viewed(
+    name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").mkdir()
+    path = tmp_path / "results" / name
+    path.write_text("text, no database" * (10 if name != "empty.xlsx" else 0))
+    assert run(["view", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line and ".vis.db of msprobe graph_visualize, and a .trend.db of msprobe data2db" in line
+    assert run(["view", str(path.parent)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (says in line) is (name != "dump.json")
+    assert (f"msprobe graph_visualize {path.parent} -o FOLDER" in line) is (name == "dump.json")
+
+
 def test_a_port_in_use_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 

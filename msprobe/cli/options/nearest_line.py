@@ -1,0 +1,153 @@
+"""The nearest right command line for one with an unknown or a missing option, or with a path too much.
+
+It is found by changing one thing at a time until the command understands the line, so what is shown is understood.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+
+import click
+
+from msprobe.cli.options.help_text import normalized
+from msprobe.cli.options.inputs import BARE_PATHS, InputPaths, UnexpectedPath
+from msprobe.cli.options.shared import SHARED, SharedOption
+from msprobe.core.errors import MsprobeException
+
+_MOST_CHANGES = 8
+_LONGEST = 300
+_INPUTS = ("input_path", "target_path", "golden_path")
+_HELP = {"-h", "--help"}
+
+
+def nearest_line(error: click.UsageError, words: Sequence[str]) -> str:
+    """Return the command line that ``words`` were meant to be, quoted for a shell; "" where none is near.
+
+    Args:
+        error: what the command says of them.
+        words: the command line behind the name of the program.
+    """
+    context = error.ctx
+    if context is None or context.parent is None or context.info_name not in words or _HELP & set(words):
+        return ""
+    if context.ignore_unknown_options:  # the words belong to a program of the user
+        return ""
+    start = words.index(context.info_name) + 1
+    tail = list(words[start:])
+    problem: click.ClickException | None = error
+    for _ in range(_MOST_CHANGES):
+        changed = _changed(problem, tail) if problem is not None else tail
+        if problem is None or changed is None:
+            break
+        tail = changed
+        problem = _problem(context, tail)
+    line = shlex.join(["msprobe", *words[:start], *tail])
+    return line if problem is None and len(line) <= _LONGEST and line.isprintable() else ""
+
+
+def unknown_word(error: click.NoSuchOption, words: Sequence[str]) -> str:
+    """Return the word that holds the unknown option: of an unknown ``-xyz`` click names the ``-x``."""
+    return next((word for word in words if normalized(word).startswith(error.option_name)), error.option_name)
+
+
+def _problem(context: click.Context, words: list[str]) -> click.ClickException | None:
+    """Return what the command says of other words; nothing is run."""
+    try:
+        context.command.make_context(context.info_name, list(words), parent=context.parent, help_option_names=[])
+    except click.ClickException as error:
+        return error
+    except MsprobeException as error:
+        return click.ClickException(str(error))
+    return None
+
+
+def _changed(error: click.ClickException, words: list[str]) -> list[str] | None:
+    """Return the words without what ``error`` says; None where nothing is to be done."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return None
+    if isinstance(error, click.NoSuchOption):
+        return _without_unknown(unknown_word(error, words), words, context)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return _with_missing(error.param, words, context)
+    if isinstance(error, UnexpectedPath):
+        return _as_output(error.word, words, context)
+    return None
+
+
+def _options(context: click.Context) -> Iterator[click.Option]:
+    return (param for param in context.command.params if isinstance(param, click.Option) and not param.hidden)
+
+
+def _without_unknown(word: str, words: list[str], context: click.Context) -> list[str] | None:
+    """Return the words with the option that was meant, or with a bare path, in place of an unknown option."""
+    if word not in words:
+        return None
+    place = words.index(word)
+    before, after = words[:place], words[place + 1 :]
+    name, equals, value = word.partition("=")
+    takes = next((param.name for param in context.command.params if isinstance(param, click.Argument)), None)
+    notion = next((key for key, each in SHARED.items() if normalized(name) in (*each.names, *each.older)), "")
+    if takes is not None and (notion in _INPUTS or notion == takes):
+        path = [value] if equals else after[:1]
+        after = after if equals else after[1:]
+        return [*before, *after, *path] if notion == "golden_path" else [*path, *before, *after]
+    close = _closest(normalized(name), [flag for option in _options(context) for flag in option.opts])
+    return [*before, *([f"{close}{equals}{value}"] if close else []), *after]
+
+
+def _closest(name: str, flags: list[str]) -> str:
+    """Return the flag that ``name`` was meant to be; "" where none is close."""
+    longer = [flag for flag in flags if flag.startswith(f"{name}_")]
+    return next(iter(longer or difflib.get_close_matches(name, flags, n=1)), "")
+
+
+def _with_missing(param: click.Parameter, words: list[str], context: click.Context) -> list[str]:
+    """Return the words with a missing option or path; the metavar stands for what the user has to fill in."""
+    paths = next((each for each in context.command.params if isinstance(each, InputPaths)), None)
+    inputs = () if paths is None else paths.options
+    metavar = _metavar(param)
+    if isinstance(param, click.Argument):
+        return [metavar, *words]
+    if param not in inputs:
+        return [*words, _name(param), metavar]
+    if moved := _behind_paths(words, context):
+        return moved
+    if any(word.partition("=")[0] in option.opts for option in inputs for word in words):
+        return [*words, _name(param), metavar]
+    bare = context.meta.get(BARE_PATHS, ())
+    place = len(words) - words[::-1].index(bare[-1]) if bare and bare[-1] in words else 0
+    return [*words[:place], metavar, *words[place:]]
+
+
+def _name(option: click.Parameter) -> str:
+    return option.shown[0] if isinstance(option, SharedOption) else option.opts[0]
+
+
+def _metavar(param: click.Parameter) -> str:
+    """Return what the help calls a value, as a word."""
+    name = param.name if isinstance(param, click.Argument) else param.type.name
+    return (param.metavar or f"{name}".upper()).strip("[].")
+
+
+def _behind_paths(words: list[str], context: click.Context) -> list[str] | None:
+    """Return the words with an option at the end that has taken a folder for its file, which it need not have."""
+    optional = {flag for option in _options(context) if (option.metavar or "").startswith("[") for flag in option.opts}
+    for place, (word, following) in enumerate(itertools.pairwise(words)):
+        if normalized(word) in optional and os.path.isdir(following):
+            return [*words[:place], *words[place + 1 :], word]
+    return None
+
+
+def _as_output(word: str, words: list[str], context: click.Context) -> list[str] | None:
+    """Return the words without a path too much, or with ``-o`` before it where the place of the result is missing."""
+    if word not in words:
+        return None
+    output = next((each for each in _options(context) if each.name == "output_path" and each.required), None)
+    is_output = output is not None and not any(each.partition("=")[0] in output.opts for each in words)
+    place = len(words) - 1 - words[::-1].index(word)
+    return [*words[:place], *([_name(output), word] if output is not None and is_output else []), *words[place + 1 :]]
