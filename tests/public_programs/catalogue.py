@@ -142,7 +142,8 @@ CATALOGUE = (
         "forward_forward",
         steps=6,
         faults=(Fault(right="g_neg - self.threshold", wrong="g_neg + self.threshold"),),
-        trained={r"Layer[\w.]*": 2},
+        trained={r"Layer\w*\.relu\.ReLU": 2},
+        hints=frozenset({"batches_repeat"}),  # each layer learns from one batch
     ),
     Program(
         "gcn",
@@ -268,6 +269,7 @@ CATALOGUE = (
             Fault(right="clamp_(-CLIP, CLIP)", wrong="clamp_(-CLIP)"),
         ),
         trained={r"model\.0\.Linear": 2},
+        hints=frozenset({"gradient_is_zero"}),  # the last bias of a critic cancels
     ),
     Program(
         "word_language_model",
@@ -282,15 +284,12 @@ CATALOGUE = (
 )
 BY_NAME = {program.name: program for program in CATALOGUE}
 _ENCLOSING = "the call around the first model call of a step is not recorded: Python has looked it up before"
-_LEAF = "a model without modules inside has no record of its own"
 GAPS: Mapping[tuple[str, str], str] = {
     (STEPS, "forward_forward"): "a call of another model from the same place ends no step",
-    (MODELS, "forward_forward"): _LEAF,
-    (FAULT, "forward_forward-0"): _LEAF,
+    (FAULT, "forward_forward-0"): "`cat` leaves no record: the first call that gets what it joins is named",
     (FAULT, "lora-1"): _ENCLOSING,
     (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
     (FAULT, "word_language_model-1"): "an update by hand on `data` without cleared gradients does not end a step",
-    (CHECK, "wgan"): "a generator that makes no step in the first iterations looks like a step that lost its calls",
-    (CHECK, "forward_forward"): "a batch that is trained on three times looks like one of workers with one seed",
+    (CHECK, "wgan"): "`zero_grad` belongs to the step before it, so that the last step of the run seems to lack one",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""

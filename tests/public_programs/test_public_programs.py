@@ -65,7 +65,7 @@ def test_a_step_is_an_iteration(recordings: Recordings, program: Program) -> Non
 @cases(MODELS)
 def test_each_model_that_trains_is_recorded(recordings: Recordings, program: Program) -> None:
     names = entries(recordings(record, program.name))
-    trained = {name.rpartition(".parameters_grad")[0] for name in names if ".parameters_grad" in name}
+    trained = {name[: found.start()] for name in names if (found := re.search(r"\.(parameters_grad|backward)\b", name))}
     found = Counter(layer for layer in program.trained for name in trained if re.search(rf"\b{layer}$", name))
     assert found == program.trained, trained
 
