@@ -26,7 +26,7 @@ from mindspore import nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
 from msprobe.adapters.mindspore.taps.memory_tap import OWNERS, MindSporeMemoryTap
-from msprobe.core.capture.observer import CallSite, CurrentObserver
+from msprobe.core.capture.observer import CallSite, CurrentObserver, OperatorSite
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -145,7 +145,8 @@ class PrimitiveTap:
         self._plan(kind)
         site = self._site("Primitive", f"{name}.{_operator(primitive)}")
         original = self._inside(site, functools.partial(_original(kind), primitive))
-        self._calls[id(primitive)] = primitive, wrap(original, site, self._current, self._thread)
+        site_of_it = OperatorSite(site, _attributes(primitive))
+        self._calls[id(primitive)] = primitive, wrap(original, site_of_it, self._current, self._thread)
 
     def _plan(self, kind: type) -> None:
         """Plan the patches of a class and of its subclasses, once each."""
@@ -174,7 +175,8 @@ class PrimitiveTap:
                 return original(primitive, *args, **kwargs)
             site = site_of("Primitive", _operator(primitive))
             run = functools.partial(inside(site, functools.partial(original, primitive)), *args, **kwargs)
-            return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
+            site_of_it = OperatorSite(site, _attributes(primitive))
+            return observe_with_output(run, site_of_it, (args, kwargs), _itself, (observer, thread))
 
         call.__msprobe_original__ = original  # type: ignore[attr-defined]
         return call
@@ -194,6 +196,13 @@ def _operator(primitive: Any) -> str:
     kind = type(primitive)
     name = primitive.name if kind.__module__ == ops.Primitive.__module__ else ""
     return name if isinstance(name, str) and name.isidentifier() else kind.__name__
+
+
+def _attributes(primitive: Any) -> Mapping[str, Any]:
+    """Return the arguments that made an operator, by name; of one of a general class its attributes."""
+    general = type(primitive).__module__ == ops.Primitive.__module__
+    attributes: Mapping[str, Any] = primitive.attrs if general else primitive.init_attrs
+    return attributes
 
 
 def _original(kind: type) -> Callable[..., Any]:
