@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -41,6 +41,14 @@ class _Beginning(threading.local):
     now = False
 
 
+class _OpenFunction(NamedTuple):
+    """A function that runs inside compiled code: its thread, and the context in which what computes it is not recorded
+    again."""
+
+    thread: int
+    quiet: AbstractContextManager[None]
+
+
 class CompiledCalls:
     """All calls of the process that run inside compiled code; they are reported to the session that is attached.
 
@@ -57,7 +65,7 @@ class CompiledCalls:
         self.receivers: dict[int, Any] = {}
         self._function_numbers: dict[str, int] = {}
         self._open: dict[int, Callable[[Any], None]] = {}
-        self._open_functions: dict[int, int] = {}  # the threads of those that are functions, by ticket
+        self._open_functions: dict[int, _OpenFunction] = {}
         self._staged: dict[int, StagedCall] = {}
         self._tracing = threading.local()
         self.beginning = _Beginning()
@@ -84,6 +92,9 @@ class CompiledCalls:
         """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
+        for call in self._open_functions.values():  # their code has raised
+            if call.thread == threading.get_ident():
+                call.quiet.__exit__(None, None, None)
         self._open_functions.clear()
 
     # ---- while a graph is traced ----
@@ -167,16 +178,13 @@ class CompiledCalls:
     ) -> Callable[[Any], None] | None:
         """Begin the call of a function, and return what ends it; None for one that is not recorded."""
         begin, thread, target = self.functions.get(number), threading.get_ident(), self.target
-        if begin is None or target is None or thread in self._open_functions.values():
+        if begin is None or target is None or any(call.thread == thread for call in self._open_functions.values()):
             return None  # what an observed function calls is part of it
-        self._open_functions[ticket] = thread
-        finish = None
-        try:
-            with target.quiet():
-                finish = begin(*arguments)
-        finally:
-            if finish is None:
-                del self._open_functions[ticket]
+        with target.quiet(), self._begins():
+            finish = begin(*arguments)
+        if finish is not None:
+            self._open_functions[ticket] = call = _OpenFunction(thread, target.quiet())
+            call.quiet.__enter__()
         return finish
 
     def _begin_module(
@@ -198,7 +206,9 @@ class CompiledCalls:
     def end(self, ticket: int, result: Any) -> None:
         """End the call with this ticket."""
         target, finish = self.target, self._open.pop(ticket, None)
-        self._open_functions.pop(ticket, None)
+        call = self._open_functions.pop(ticket, None)
+        if call is not None:
+            call.quiet.__exit__(None, None, None)
         if target is not None and finish is not None:
             with target.quiet():
                 finish(result)

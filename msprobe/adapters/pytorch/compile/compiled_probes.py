@@ -33,9 +33,15 @@ def observe(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dic
     positional = [plain(value, DEPTH_LIMIT) for value in args]
     ticket = enter(number, positional, {key: plain(value, DEPTH_LIMIT) for key, value in kwargs.items()})
     result = original(module, *args, **kwargs)
-    parts = [plain(value, DEPTH_LIMIT) for value in result] if isinstance(result, tuple) else None
-    leave(number, ticket, plain(result, DEPTH_LIMIT) if parts is None else tuple(parts))
+    leave(number, ticket, _results(result))
     return result
+
+
+def _results(result: Any) -> Any:
+    """Return the results of a call in a form that a graph takes; those of a tuple stay several."""
+    if isinstance(result, tuple):
+        return tuple([plain(value, DEPTH_LIMIT) for value in result])
+    return plain(result, DEPTH_LIMIT)
 
 
 def observe_function(original: Any, number: int, in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -51,7 +57,7 @@ def observe_function(original: Any, number: int, in_place: bool, args: tuple[Any
     named = {key: _named_group(value) for key, value in kwargs.items()}
     ticket = enter(number, positional, named)
     result = original(*args, **kwargs)
-    leave(number, ticket, [*positional, *named.values()] if in_place else plain(result, DEPTH_LIMIT))
+    leave(number, ticket, [*positional, *named.values()] if in_place else _results(result))
     return result
 
 
