@@ -297,6 +297,13 @@ def _instance_call(held: Any, observe: Observe) -> Callable[..., Any]:
     return call
 
 
+def original_of(function: Any) -> Any:
+    """Return the function that a wrapper of this file observes; anything else as it is."""
+    code = getattr(function, "__code__", None)
+    ours = code is not None and code.co_filename == copy_signature.__code__.co_filename
+    return getattr(function, "__wrapped__", function) if ours else function
+
+
 def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
     """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
     try:

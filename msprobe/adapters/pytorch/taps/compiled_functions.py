@@ -41,6 +41,7 @@ class CompiledApiTap(TorchApiTap):
         try:
             CALLS.target = self._target  # the tap of modules, which is attached later, reports functions as well
             CALLS.functions.update(self._begins)
+            CALLS.differentiable.update(self._begins)
             with super().attach(), reporting_versions(self._thread):
                 yield
         finally:
@@ -54,6 +55,7 @@ class CompiledApiTap(TorchApiTap):
         CALLS.target = None
         for number in self._begins:
             CALLS.functions.pop(number, None)
+            CALLS.differentiable.discard(number)
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         def begin(observer: Any, args: Any, kwargs: Any) -> Any:

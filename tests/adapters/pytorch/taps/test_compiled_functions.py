@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from msprobe.pytorch import AclGraphDumper, PrecisionDebugger
 from tests.fresh_debugger import forget
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")
 METHODS = ("Tensor.__add__.0.forward", "Tensor.sum.0.forward")
 """What Dynamo does not look up where it is replaced."""
 
@@ -76,6 +78,43 @@ def test_the_functions_of_a_graph_are_those_of_an_eager_run(backend: str, level:
         assert set(found["data"]) <= set(wanted)
         for name, body in found["data"].items():
             assert body["output"] == wanted[name]["output"], name
+
+
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=[NEEDS_COMPILER, pytest.mark.slow])]
+)
+def test_a_training_is_recorded_in_its_order_with_its_gradients(backend: str, tmp_path: Path) -> None:
+    """Inductor moves what does not depend on each other, and multiplies matrices by functions of torch."""
+
+    def loss(model: Any, x: torch.Tensor) -> torch.Tensor:
+        h = torch.bmm(x, x) + model(x)
+        largest, _ = torch.topk(h, 2, dim=-1)
+        padded = F.gelu(F.pad(h, (0, 1)))
+        return torch.add(torch.mean(padded), torch.sum(largest))
+
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 4), torch.rand(2, 4, 4, requires_grad=True)
+    config = {"task": "statistics", "level": "L1", "risk_level": "ALL"}
+    with PrecisionDebugger({**config, "dump_path": str(tmp_path / "eager")}).collect(model):
+        loss(model, x).backward()
+    forget()
+    dumper = AclGraphDumper({**config, "dump_path": str(tmp_path / "graph")})
+    dumper.start(model)
+    torch.compile(loss, backend=backend)(model, x).backward()
+    dumper.step()
+    wanted, found = (data(tmp_path / name, 0)["data"] for name in ("eager", "graph"))
+    names, expected = ([name for name in document if "Tensor." not in name] for document in (found, wanted))
+    assert [name for name in names if ".forward" in name] == [name for name in expected if ".forward" in name]
+    assert sorted(names) == sorted(expected)
+    for name in expected:
+        if ".backward" in name:
+            assert norms(found[name]["output"]) == pytest.approx(norms(wanted[name]["output"])), name
+
+
+def norms(value: Any) -> list[float]:
+    if isinstance(value, list):
+        return [norm for part in value for norm in norms(part)]
+    return [value["Norm"]] if value else []
 
 
 def test_code_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
