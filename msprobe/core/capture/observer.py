@@ -153,12 +153,12 @@ class OperatorSite(CallSite):
 
     Args:
         shared: the site of the API, which is numbered again in each step.
-        attributes: the arguments that made the operator, by name.
+        attributes: the arguments that made the operator, by name; None where they are not known.
     """
 
     __slots__ = ("attributes", "shared")
 
-    def __init__(self, shared: CallSite, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, shared: CallSite, attributes: Mapping[str, Any] | None) -> None:
         self.prefix, self.api, self.stem = shared.prefix, shared.api, shared.stem
         self.passes_risk, self.differentiable = shared.passes_risk, shared.differentiable
         self.shared, self.attributes = shared, attributes

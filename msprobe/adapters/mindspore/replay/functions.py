@@ -85,7 +85,7 @@ def _primitive(name: str, attributes: Mapping[str, Any] | None) -> Callable[...,
     if not isinstance(found, type) or not issubclass(found, ops.Primitive):
         raise CannotReplayError(f"mindspore.ops has no primitive {name}")
     if not found.__module__.startswith(_OPERATORS):
-        raise CannotReplayError(f"the primitive {name} does more than compute")
+        raise CannotReplayError(f"the primitive {name} is none of those that are known to compute and do nothing else")
     if attributes is None and inspect.signature(found).parameters:
         raise CannotReplayError(f"the arguments that made the primitive {name} are not in the dump")
     try:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -198,11 +199,25 @@ def _operator(primitive: Any) -> str:
     return name if isinstance(name, str) and name.isidentifier() else kind.__name__
 
 
-def _attributes(primitive: Any) -> Mapping[str, Any]:
-    """Return the arguments that made an operator, by name; of one of a general class its attributes."""
-    general = type(primitive).__module__ == ops.Primitive.__module__
-    attributes: Mapping[str, Any] = primitive.attrs if general else primitive.init_attrs
-    return attributes
+def _attributes(primitive: Any) -> Mapping[str, Any] | None:
+    """Return the arguments that made an operator, by name; of one of a general class its attributes.
+
+    None where MindSpore has noted other arguments than those of its class, as of ``LRN``: those of a base class.
+    """
+    kind = type(primitive)
+    if kind.__module__ == ops.Primitive.__module__:
+        general: Mapping[str, Any] = primitive.attrs
+        return general
+    noted: Mapping[str, Any] = primitive.init_attrs
+    return noted if _parameters(kind).issuperset(noted) else None
+
+
+@functools.cache
+def _parameters(kind: type) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):  # of a class without a signature nothing is known
+        return frozenset()
 
 
 def _original(kind: type) -> Callable[..., Any]:

@@ -153,8 +153,8 @@ CUSTOM = {"func": plain("./library.so:f"), "out_shape": plain("x"), "out_dtype":
 @pytest.mark.parametrize(
     ("api", "attributes", "reason"),
     [
-        ("Custom", CUSTOM, "does more than compute"),
-        ("TensorDump", {"input_output": plain("in")}, "does more than compute"),
+        ("Custom", CUSTOM, "known to compute and do nothing else"),
+        ("TensorDump", {"input_output": plain("in")}, "known to compute and do nothing else"),
         ("MatMul", {"no_such": plain(1)}, "cannot be made of its attributes"),
     ],
 )
