@@ -194,7 +194,7 @@ def _is_constant(kind: type) -> bool:
 
 def _operator(primitive: Any) -> str:
     """Return the name of the class; of the operator where the class is a base class of MindSpore."""
-    kind = type(primitive)
+    kind: Any = type(primitive)
     name = primitive.name if kind.__module__ == ops.Primitive.__module__ else ""
     return name if isinstance(name, str) and name.isidentifier() else kind.__name__
 
@@ -204,7 +204,7 @@ def _attributes(primitive: Any) -> Mapping[str, Any] | None:
 
     None where MindSpore has noted other arguments than those of its class, as of ``LRN``: those of a base class.
     """
-    kind = type(primitive)
+    kind: Any = type(primitive)
     if kind.__module__ == ops.Primitive.__module__:
         general: Mapping[str, Any] = primitive.attrs
         return general
