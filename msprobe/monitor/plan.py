@@ -71,8 +71,8 @@ class MonitorPlan:
         rounded: whether sums are rounded to float32, as a framework gives them.
         moments_after: whether moments are those after the step of the optimizer, not before it.
         ends_by_hand: whether the program ends a step; else the step of the optimizer does.
-        written_targets: the targets as the configuration has them, a stage before the name included; by their beginnings
-            parameters are chosen. Without them those of ``targets`` count.
+        written_targets: the targets as the configuration has them, with a stage before the name; parameters are chosen
+            by names that begin with one. Without them those of ``targets`` count.
     """
 
     statistics: Mapping[Source, tuple[str, ...]]
