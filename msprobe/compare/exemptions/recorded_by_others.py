@@ -261,9 +261,8 @@ class _Reading:
             if not key.call or own.raw == theirs.raw:
                 continue
             size = as_float(theirs.raw.get("Norm")) / math.sqrt(max(element_count(theirs.raw), 1.0))
-            if (
-                self.of_a_rank or not abs(so_far - as_float(theirs.raw.get("Mean"))) > _OTHER_SUM * size
-            ):  # also without any mean
+            differs = abs(so_far - as_float(theirs.raw.get("Mean"))) > _OTHER_SUM * size  # not without any mean
+            if self.of_a_rank or not differs:
                 reasons[row] = Otherwise.SUMMED_GRADIENTS
         return reasons
 
