@@ -41,8 +41,9 @@ FIRST = {
 }
 """Fault -> the call that is named (one of these), whichever side has the fault and whichever tool recorded it."""
 LEVELS, TASKS = ("L0", "L1", "mix"), ("tensor", "md5", "xor")
-NOISY = ("half-md5-1", "half-xor-1", "transformer-md5-2", "accumulated-md5-2")
-"""Program, task and ranks whose results differ in the last bits between two runs of one tool, as checksums say."""
+NOISY = ("half-md5", "half-xor")
+"""Programs whose results differ in the last bits between two processes, as checksums say. Two ranks under the reference
+do so in most programs, from one run to the next, so that they are recorded without checksums."""
 
 
 def record(folder: Path, program: str, fault: str, level: str, ranks: int) -> None:
@@ -121,13 +122,11 @@ def test_the_published_policy_judges_every_row(ours: Callable[[Job], Path], tmp_
 
 def _jobs() -> list[Job]:
     jobs = [Job("", name, level=level) for name in PROGRAMS for level in LEVELS]
-    jobs += [Job("", name, task=task) for name in PROGRAMS for task in TASKS if f"{name}-{task}-1" not in NOISY]
+    jobs += [Job("", name, task=task) for name in PROGRAMS for task in TASKS if f"{name}-{task}" not in NOISY]
     jobs += [
-        Job("", name, level=level, task=task, ranks=2)
+        Job("", name, level=level, task="tensor", ranks=2)
         for name in ("mlp", "cnn", "accumulated", "checkpointed", "odd", "lstm")
         for level in LEVELS
-        for task in ("tensor", "md5")
-        if f"{name}-{task}-2" not in NOISY
     ]
     jobs += [Job("", name, fault, level) for name in PROGRAMS for fault in FAULTS[name] for level in LEVELS]
     jobs += [
