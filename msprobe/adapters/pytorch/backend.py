@@ -17,7 +17,7 @@ from msprobe.adapters.pytorch.replay.live_functions import TorchLiveFunctions
 from msprobe.adapters.pytorch.replay.operator_watch import CheckedOperatorTap
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
-from msprobe.adapters.pytorch.taps.compiled_functions import CompiledApiTap
+from msprobe.adapters.pytorch.taps.compiled_api_tap import CompiledApiTap
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
