@@ -71,6 +71,8 @@ class MonitorPlan:
         rounded: whether sums are rounded to float32, as a framework gives them.
         moments_after: whether moments are those after the step of the optimizer, not before it.
         ends_by_hand: whether the program ends a step; else the step of the optimizer does.
+        written_targets: the targets as the configuration has them, with a stage before the name; parameters are chosen
+            by names that begin with one. Without them those of ``targets`` count.
     """
 
     statistics: Mapping[Source, tuple[str, ...]]
@@ -89,6 +91,7 @@ class MonitorPlan:
     rounded: bool = False
     moments_after: bool = False
     ends_by_hand: bool = False
+    written_targets: frozenset[str] = frozenset()
 
     def watches(self, *sources: Source) -> bool:
         """Return whether any of these sources is watched."""
@@ -108,10 +111,12 @@ class MonitorPlan:
         return None if found else next(iter(self.targets), None)
 
     def holds_parameter(self, name: str) -> bool:
-        """Return whether a parameter is watched: where targets are modules, those of the targets."""
+        """Return whether a parameter is watched: where targets are modules, those whose names begin with a target, with
+        or without the stage that the published monitor puts before them (``0:fc1.weight``)."""
         if not self.targets or self.match_parts:
             return True
-        return any(name == target or name.startswith(f"{target}.") for target in self.targets)
+        written = self.written_targets or self.targets
+        return any(one.startswith(target) for target in written for one in (name, f"0:{name}"))
 
 
 _LAYER_STARTS = tuple(

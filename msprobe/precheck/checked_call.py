@@ -15,7 +15,7 @@ from msprobe.numerics.kinds import Level
 from msprobe.numerics.published.first_stage import QUANTIZING, first_stage
 from msprobe.numerics.published.metrics import PublishedMetrics, measure
 from msprobe.precheck.settings import CheckSettings
-from msprobe.replay.cases import Case, prepare
+from msprobe.replay.cases import Case, has_values, prepare, recorded_results
 from msprobe.replay.judged_call import RANDOM, CallJudgement, ValueJudgement, explain, judge_call
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -94,7 +94,8 @@ def check_case(case: Case, replayer: Replayer, settings: CheckSettings) -> Check
     """Run a recorded call again and judge it. What cannot be run is skipped, with the reason."""
     try:
         call = prepare(case, settings.seed)
-        judgement = judge_call(call, replayer, settings.device)
+        recorded = recorded_results(case) if has_values(case) else []
+        judgement = judge_call(call, replayer, settings.device, recorded=recorded)
     except CannotReplayError as error:
         return CheckRun(skipped(case.name, str(error)))
     measured = judgement.note != RANDOM

@@ -22,7 +22,9 @@ from msprobe.core.naming import NameSyntaxError
 from msprobe.core.naming.names import ApiName, Phase
 from msprobe.core.naming.parser import parse_entry
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import ATTRIBUTES, is_tensor, values_below
 from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.replay.drawn_values import draw
 from msprobe.replay.recorded_arguments import RecordedArgument, RecordedTensor, parse_argument
 
@@ -95,7 +97,64 @@ def prepare(case: Case, seed: int = 0) -> PreparedCall:
         {name: values.of(each) for name, each in kwargs.items()},
         gradients,
         seed,
+        autocast=_autocast(case),
+        attributes=_made_of(case),
     )
+
+
+def _autocast(case: Case) -> str:
+    """Return the dtype of the autocast in which a call was recorded; "" without one."""
+    known = find_dtype(str(case.forward.get("autocast")))
+    return "" if known is None else known.name
+
+
+def _made_of(case: Case) -> dict[str, Argument] | None:
+    """Return the arguments that made the operator of a call; its lists are tuples, which every operator takes."""
+    recorded = parse_argument(case.forward.get(ATTRIBUTES), case.folder)
+    if not isinstance(recorded, dict):
+        return None
+
+    def made(argument: RecordedArgument) -> Argument:
+        if isinstance(argument, list):
+            return tuple(map(made, argument))
+        if not isinstance(argument, Constant):
+            raise CannotReplayError("what made the operator is neither a number nor a text")
+        return argument
+
+    return {name: made(argument) for name, argument in recorded.items()}
+
+
+def has_values(case: Case) -> bool:
+    """Return whether the values of all tensor arguments of a call are in files, so that none is drawn."""
+    arguments = [case.forward.get("input_args"), case.forward.get("input_kwargs")]
+    return all("data_name" in leaf.raw for leaf in values_below(arguments) if is_tensor(leaf.raw))
+
+
+def recorded_results(case: Case) -> list[Any]:
+    """Return what a call returned when it was recorded, containers unfolded: the tensors that have files and can be
+    read; None for any other result."""
+    try:
+        results = parse_argument(case.forward.get("output") or [], case.folder)
+    except CannotReplayError:
+        return []
+    return [_read(leaf) for leaf in _leaves(results)]
+
+
+def _leaves(argument: RecordedArgument) -> Iterator[RecordedTensor | Constant]:
+    if isinstance(argument, (list, dict)):
+        for each in argument.values() if isinstance(argument, dict) else argument:
+            yield from _leaves(each)
+    else:
+        yield argument
+
+
+def _read(result: RecordedTensor | Constant) -> HeldTensor | None:
+    if not isinstance(result, RecordedTensor) or result.file is None:
+        return None
+    try:
+        return HeldTensor(read_tensor(result.file), result.dtype)
+    except (ReadError, OSError):
+        return None
 
 
 def _arriving(case: Case, values: _Values) -> list[HeldTensor | None]:

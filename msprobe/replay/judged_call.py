@@ -28,6 +28,7 @@ from msprobe.core.backend.replaying import (
 )
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.conditioned import OTHER, SAME, Conditioned, by_condition, by_rounding
+from msprobe.numerics.kinds import Level
 from msprobe.replay.moved_inputs import GOLDEN_DEVICE, MORE_DRAWS, MovedCalls
 from msprobe.replay.random_results import judge_random
 
@@ -75,7 +76,13 @@ class CallJudgement:
 
 
 def judge_call(
-    call: PreparedCall, replayer: Replayer, device: str, target: Execution | None = None, *, conditions: bool = False
+    call: PreparedCall,
+    replayer: Replayer,
+    device: str,
+    target: Execution | None = None,
+    *,
+    conditions: bool = False,
+    recorded: Sequence[Any] = (),
 ) -> CallJudgement:
     """Run a call on ``device`` and as the golden one, and judge its values.
 
@@ -85,9 +92,11 @@ def judge_call(
         device: the device under test.
         target: what the call returned there, where it has run already.
         conditions: move the inputs also where rounding alone explains a value, so that its condition is known.
+        recorded: what the call returned when it was recorded, None for what is not known.
 
     Raises:
-        CannotReplayError: it cannot be run on the device, or not as the golden one.
+        CannotReplayError: it cannot be run on the device, or not as the golden one; or what runs here is not the call
+            that was recorded.
     """
     target = target or replayer.run(call, device)
     golden_call, golden, dtype = _golden(call, replayer)
@@ -97,8 +106,27 @@ def judge_call(
         return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
     moved = MovedCalls(call, golden_call, replayer, ties=_selects(golden))
     forward = list(_values(target.outputs, golden.outputs, moved, "outputs", conditions))
+    _check_recorded(recorded, forward, moved)
     backward = list(_values(target.gradients, golden.gradients, moved, "gradients", conditions))
     return CallJudgement(forward, backward, dtype, roundoff=moved.roundoff)
+
+
+def _check_recorded(recorded: Sequence[Any], forward: Sequence[ValueJudgement], moved: MovedCalls) -> None:
+    """Raise CannotReplayError where a result is right here, and far from the recorded one: something that the call
+    needs is not in the dump, or the result was wrong where it was recorded."""
+    for value in forward:
+        position = int(value.slot.rpartition(".")[2])
+        own = recorded[position] if position < len(recorded) else None
+        if not isinstance(own, HeldTensor) or not isinstance(value.golden, HeldTensor):
+            continue
+        if value.conditioned.level == Level.ERROR:
+            continue
+        found = _conditioned(own, value.golden, moved, "outputs", position)
+        if found.level == Level.ERROR:
+            wrong = explain(replace(value, target=own, conditioned=found)).replace("on the device", "in the dump")
+            raise CannotReplayError(
+                f"not judged: what runs here is not what was recorded, or it was wrong there: {value.slot}: {wrong}"
+            )
 
 
 def draws_random_numbers(call: PreparedCall, replayer: Replayer, execution: Execution | None = None) -> bool:
@@ -172,6 +200,7 @@ def in_dtype(call: PreparedCall, dtype: str) -> PreparedCall:
         call,
         args=mapped(call.args, change),
         kwargs=mapped(call.kwargs, change),
+        attributes=None if call.attributes is None else mapped(dict(call.attributes), change),
         gradients=[each if isinstance(each, HeldTensor) else None for each in gradients],
         autocast="",
     )

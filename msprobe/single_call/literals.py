@@ -31,7 +31,8 @@ def literal(argument: Argument, tensor: Name, framework: str) -> str:
         return tensor(argument)
     if isinstance(argument, (list, tuple)):
         parts = [literal(each, tensor, framework) for each in argument]
-        return f"({''.join(f'{part}, ' for part in parts)})" if is_index(argument) else f"[{', '.join(parts)}]"
+        is_tuple = isinstance(argument, tuple) or is_index(argument)
+        return f"({''.join(f'{part}, ' for part in parts)})" if is_tuple else f"[{', '.join(parts)}]"
     if isinstance(argument, dict):
         items = (f"{name!r}: {literal(each, tensor, framework)}" for name, each in argument.items())
         return f"{{{', '.join(items)}}}"

@@ -101,7 +101,14 @@ def _text(
     text: str = template.render(
         version=__version__,
         call=repr(f"{case.name}.{'backward' if request.backward else 'forward'}"),
-        function=replayer.expression(case.api.prefix, case.api.api),
+        function=replayer.expression(
+            call,
+            ", ".join(
+                f"{name}={literal(each, tensor, module)}"
+                for name, each in (call.attributes or {}).items()
+                if name.isidentifier()
+            ),
+        ),
         args=literal(list(call.args), tensor, module),
         kwargs=literal(dict(call.kwargs), tensor, module),
         gradients=[None if gradient is None else tensor(gradient) for gradient in call.gradients],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msprobe.monitor.plan import MonitorPlan, StepWindow
+from msprobe.monitor.settings.first_version import FirstVersion, plan_of
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,16 @@ def test_targets_name_modules_and_their_parameters() -> None:
     plan = MonitorPlan({}, targets={"a": frozenset({"input"})}, all_modules=False)
     assert plan.module_values("a") == {"input"}
     assert plan.module_values("a.b") is None
-    assert [plan.holds_parameter(name) for name in ("a.weight", "a.b.weight", "ab.weight")] == [True, True, False]
+    held = {name: plan.holds_parameter(name) for name in ("a.weight", "a.b.weight", "ab.weight", "b.a.weight")}
+    assert held == {"a.weight": True, "a.b.weight": True, "ab.weight": True, "b.a.weight": False}
+
+
+@pytest.mark.parametrize(
+    ("target", "held"), [("0:0", ["0.weight"]), ("0", ["0.weight", "10.weight"]), ("1", ["10.weight"])]
+)
+def test_targets_may_begin_with_a_stage(target: str, held: list[str]) -> None:
+    plan = plan_of(FirstVersion(targets={target: {}}), 1)
+    assert [name for name in ("0.weight", "10.weight") if plan.holds_parameter(name)] == held
 
 
 def test_targets_may_be_parts_of_names() -> None:

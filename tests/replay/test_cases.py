@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from msprobe.adapters.pytorch.replay.runner import TorchReplayer, make_replayer
-from msprobe.core.backend.replaying import CannotReplayError
+from msprobe.core.backend.replaying import CannotReplayError, PreparedCall
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.numerics.kinds import Level
 from msprobe.pytorch import PrecisionDebugger
@@ -116,4 +116,4 @@ def test_records_that_hold_less_than_the_call_are_a_reason(tmp_path: Path) -> No
 def test_names_of_a_dump_call_nothing_but_what_is_recorded(name: str, replayer: TorchReplayer) -> None:
     prefix, api, _ = name.split(".")
     with pytest.raises(CannotReplayError):
-        replayer.function(prefix, api)
+        replayer.function(PreparedCall(prefix, api, [], {}))

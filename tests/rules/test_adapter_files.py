@@ -65,6 +65,7 @@ OWN = {
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
+        "taps/compiled_api_tap.py": "torch.compile; a static graph of MindSpore has cells and kernels",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
         "taps/functional_collectives.py": "DTensor communicates by functions that return tensors under way",

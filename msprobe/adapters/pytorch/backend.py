@@ -17,6 +17,7 @@ from msprobe.adapters.pytorch.replay.live_functions import TorchLiveFunctions
 from msprobe.adapters.pytorch.replay.operator_watch import CheckedOperatorTap
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
+from msprobe.adapters.pytorch.taps.compiled_api_tap import CompiledApiTap
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
@@ -41,8 +42,17 @@ from msprobe.core.naming.names import is_module_name
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
-def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
-    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
+def make_backend(
+    config: DumpConfig, current: CurrentObserver, thread: ThreadState, *, compiled_functions: bool = False
+) -> Backend:
+    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet.
+
+    Args:
+        config: the configuration.
+        current: holds the current observer.
+        thread: the state of threads.
+        compiled_functions: whether calls of functions inside compiled code are recorded.
+    """
     table = read_names()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
@@ -54,7 +64,9 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     inside = inside_calls(unwritten, thread, operators)
     if config.task_spec.checker:
         inside = checked_inside(inside, thread)
-    apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
+    gradients = TorchGradientTap(thread)
+    make_tap = functools.partial(CompiledApiTap, gradients) if compiled_functions else TorchApiTap
+    apis = make_tap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     ops = TorchTensorOps(config.precision, unwritten=unwritten, arrivals=in_flight)
     settled = SettledBeforeCaptures(ops.settle)
     packages: list[PackageTap] = [
@@ -64,7 +76,6 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         ReductionIdentity(),
         settled,
     ]
-    gradients = TorchGradientTap(thread)
     modules = TorchModuleTap(current, thread, gradients, apis.in_place_of)
     return Backend(
         name="pytorch",

@@ -11,8 +11,10 @@ of each dump says what it holds: ``kernel_source``. ACL graphs were not run on a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from msprobe.adapters.pytorch.backend import make_backend
 from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 from msprobe.adapters.pytorch.kernel.graph_events import graph_tap
 from msprobe.core.config import DumpConfig
@@ -48,4 +50,4 @@ class AclGraphDumper:
 
 def _make_session(config: DumpConfig, watch: ConfigWatch | None) -> GraphSession:
     check_graph_mode(config)
-    return GraphSession(config, PrecisionDebugger.make_backend, watch, graph_tap())
+    return GraphSession(config, partial(make_backend, compiled_functions=True), watch, graph_tap())

@@ -67,7 +67,7 @@ class RecordedByOthers(Exemption):
             return table
         own = (dumps.target, dumps.golden)[1 - other]
         changed = _changed_in_place(own) if dumps.mode is Mode.CHECKSUM else None
-        return _Reading(table, dumps.mode, other, changed).table()
+        return _Reading(table, dumps.mode, other, changed, own.place.kind.startswith("rank")).table()
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
         """Lower the kinds of rows that mean something else."""
@@ -100,6 +100,7 @@ class _Reading:
         mode: what is compared.
         other: the side of the other tool, 0 or 1.
         changed: the checksums that tensors had before a call changed them in place; None where statistics are compared.
+        of_a_rank: whether the process was a rank of several.
         otherwise: the reasons, by the new numbers of the rows.
         without_gradient: by forward call the suffixes of tensors of which one side alone says ``requires_grad``.
         own_calls: the stems of forward calls that the other tool recorded.
@@ -112,6 +113,7 @@ class _Reading:
     mode: Mode
     other: int
     changed: set[str] | None
+    of_a_rank: bool
     otherwise: dict[int, Otherwise] = field(default_factory=dict)
     without_gradient: dict[Call, set[str]] = field(default_factory=dict)
     forward: dict[Call, int] = field(default_factory=dict)
@@ -244,7 +246,11 @@ class _Reading:
 
     def _summed(self, key: EntryKey, cells: Cells) -> dict[int, Otherwise]:
         """Return the gradients of parameters of which the other tool has the sum over micro batches, as the means tell:
-        the mean of a sum is the sum of the means."""
+        the mean of a sum is the sum of the means.
+
+        On a rank of several what was there before may be the mean over the ranks (data parallelism averages after each
+        backward pass), which this rank alone does not tell.
+        """
         reasons = {}
         for row, cell in enumerate(cells):
             own, theirs = cell[1 - self.other], cell[self.other]
@@ -255,7 +261,8 @@ class _Reading:
             if not key.call or own.raw == theirs.raw:
                 continue
             size = as_float(theirs.raw.get("Norm")) / math.sqrt(max(element_count(theirs.raw), 1.0))
-            if not abs(so_far - as_float(theirs.raw.get("Mean"))) > _OTHER_SUM * size:  # also without any mean
+            differs = abs(so_far - as_float(theirs.raw.get("Mean"))) > _OTHER_SUM * size  # not without any mean
+            if self.of_a_rank or not differs:
                 reasons[row] = Otherwise.SUMMED_GRADIENTS
         return reasons
 

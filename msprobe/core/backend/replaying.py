@@ -6,7 +6,7 @@ so one call can be run on several devices, in several number formats and with in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,6 +68,7 @@ class PreparedCall:
         autocast: the dtype to which an autocast in force rounds the arguments of some functions; "" without one.
         saved_roundoff: how far each element that the forward pass keeps for the backward pass moves, relative to its
             size, up or down by chance.
+        attributes: of an operator that is an object, the arguments that made it; None where the record does not say.
     """
 
     prefix: str
@@ -79,6 +80,7 @@ class PreparedCall:
     program_state: Any = None
     autocast: str = ""
     saved_roundoff: float = 0.0
+    attributes: Mapping[str, Argument] | None = None
 
     def tensors(self) -> Iterator[HeldTensor]:
         """Yield the tensors among the arguments, in the order in which ``mapped`` visits them."""
@@ -137,16 +139,20 @@ class Replayer(Protocol):
         """Raise MsprobeException where this machine has no such device."""
         ...
 
-    def function(self, prefix: str, api: str) -> Callable[..., Any]:
-        """Return the function that a name in a dump stands for. Nothing is imported or evaluated for a name.
+    def function(self, call: PreparedCall) -> Callable[..., Any]:
+        """Return the function that a recorded call calls. Nothing is imported or evaluated for a name.
 
         Raises:
             CannotReplayError: there is no such function, or it must not be run.
         """
         ...
 
-    def expression(self, prefix: str, api: str) -> str:
+    def expression(self, call: PreparedCall, attributes: str = "") -> str:
         """Return the expression of Python by which a program names that function, behind ``import FRAMEWORK``.
+
+        Args:
+            call: the call.
+            attributes: the arguments that made an operator that is an object, as source code.
 
         Raises:
             CannotReplayError: there is no such function, or no expression names it.

@@ -23,7 +23,7 @@ _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 FURTHER_KEYS = (
     *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
     *("training", "autograd", "group_id", "shard", "scheduled_tokens"),
-    *("training_calls", "model_parameters", "autocast"),
+    *("training_calls", "model_parameters", "autocast", "attributes"),
 )
 """What a dump can say beside the values of its calls, and not of every framework."""
 WATCHES = ("TrainerMon", "TrainerMonitorV2", "grad_probe")
@@ -107,6 +107,7 @@ PYTORCH = Support(
     kernel_list=("Functional.linear.0.forward",),
     kernel_problems=_one_call_problems,
     perturbs=True,
+    lacking_keys=("attributes",),
 )
 
 MINDSPORE = Support(
@@ -138,6 +139,7 @@ MINDSPORE_STATIC = replace(
         "training_calls",
         "model_parameters",
         "autocast",
+        "attributes",
         "autograd",
         "group_id",
         "shard",
@@ -158,7 +160,7 @@ MSADAPTER = Support(
     tasks=_CALL_TASKS,
     levels=("L0", "L1", "mix", "debug"),
     namespaces=False,
-    lacking_keys=("gradient_calls", "gradients_of_step", "shard", "autocast"),
+    lacking_keys=("gradient_calls", "gradients_of_step", "shard", "autocast", "attributes"),
 )
 
 SUPPORTS = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)

@@ -128,7 +128,10 @@ class CallSite:
         passes_risk: whether the API passes the risk test. A site that does not pass it is not recorded, and still
             counts its calls, because the call numbers of a dump do not depend on what was filtered.
         differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
+        attributes: of an operator that is an object, the arguments that made it; None for a function.
     """
+
+    attributes: Mapping[str, Any] | None = None
 
     __slots__ = ("api", "calls", "differentiable", "passes_risk", "prefix", "stem")
 
@@ -143,3 +146,24 @@ class CallSite:
     def reset(self) -> None:
         """Number the calls from 0 again: a new step begins. ``next`` on the counter is atomic, so no lock is needed."""
         self.calls = itertools.count()
+
+
+class OperatorSite(CallSite):
+    """The calls of one operator that is an object: named and counted as those of its API.
+
+    Args:
+        shared: the site of the API, which is numbered again in each step.
+        attributes: the arguments that made the operator, by name; None where they are not known.
+    """
+
+    __slots__ = ("attributes", "shared")
+
+    def __init__(self, shared: CallSite, attributes: Mapping[str, Any] | None) -> None:
+        self.prefix, self.api, self.stem = shared.prefix, shared.api, shared.stem
+        self.passes_risk, self.differentiable = shared.passes_risk, shared.differentiable
+        self.shared, self.attributes = shared, attributes
+
+    @property
+    def calls(self) -> Iterator[int]:  # type: ignore[override]
+        """The counter of the API."""
+        return self.shared.calls

@@ -33,6 +33,7 @@ def wrap(
     current: CurrentObserver,
     thread: ThreadState,
     traced: Callable[[], bool] = never,
+    call_traced: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Return a callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``.
 
@@ -41,14 +42,16 @@ def wrap(
         site: the API that the calls are recorded as.
         current: holds the current observer.
         thread: is made busy while a call is observed, so that the calls it makes are not reported.
-        traced: returns whether a compiler reads the code instead of running it; it then reads the original only.
+        traced: returns whether a compiler reads the code instead of running it.
+        call_traced: what it reads then; None for the original.
     """
+    read = call_traced or original
 
     # One function: a helper would be one more frame in each call, and a compiler that skips this frame would compile
     # the frames that it calls. So operators and collectives have the same lines again.
     def observed(*args: Any, **kwargs: Any) -> Any:
         if traced():
-            return original(*args, **kwargs)
+            return read(*args, **kwargs)
         observer = current.observer
         if thread.busy or observer is None:
             return original(*args, **kwargs)
@@ -292,6 +295,13 @@ def _instance_call(held: Any, observe: Observe) -> Callable[..., Any]:
 
     copy_signature(call, held.func)
     return call
+
+
+def original_of(function: Any) -> Any:
+    """Return the function that a wrapper of this file observes; anything else as it is."""
+    code = getattr(function, "__code__", None)
+    ours = code is not None and code.co_filename == copy_signature.__code__.co_filename
+    return getattr(function, "__wrapped__", function) if ours else function
 
 
 def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:

@@ -59,6 +59,10 @@ class Entry(BaseModel):
     autocast: str | None = Field(
         default=None, description="the dtype of automatic casts that were on at the begin of the call"
     )
+    attributes: dict[str, Node] | None = Field(
+        default=None,
+        description="of an operator that is an object (a primitive of MindSpore): the arguments that made it",
+    )
     group_id: str | None = Field(default=None, description="of a collective: its group in `process_groups`")
 
 

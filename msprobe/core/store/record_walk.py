@@ -37,6 +37,8 @@ SECTIONS = (
 SHARD = "shard"
 """Key of a tensor of which the program said what this rank holds: ``[{"dim": 0, "group": [0, 1]}]``, an item for each
 group of ranks that it is spread over; a ``dim`` of null says that every rank of the group holds the whole."""
+ATTRIBUTES = "attributes"
+"""Key of a call of an operator that is an object (a primitive of MindSpore): the arguments that made it, by name."""
 FED = "fed"
 """Key of a tensor that a module was fed: how far the live one was from it, relative to its largest element."""
 INPUTS_FED = "inputs_fed"

@@ -182,6 +182,7 @@ def plan_of(settings: FirstVersion, micro_steps: int, start: int | None = None) 
     return MonitorPlan(
         statistics={**dict.fromkeys(_sources(settings), names), **featured},
         targets={_module(name): frozenset(values) for name, values in settings.targets.items()},
+        written_targets=frozenset(settings.targets),
         positions=_positions(settings.targets),
         features=features,
         attention_axes=settings.sa_order,

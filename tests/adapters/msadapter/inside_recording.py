@@ -369,6 +369,7 @@ def test_the_configuration_of_pytorch_is_taken_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_recorded_calls_run_again(task: str, tmp_path: Path) -> None:
+    from msprobe.core.backend.replaying import PreparedCall
     from msprobe.jobs.replayers import make_replayer
     from msprobe.numerics.kinds import Level
     from msprobe.replay.cases import cases_of, prepare
@@ -387,4 +388,4 @@ def test_recorded_calls_run_again(task: str, tmp_path: Path) -> None:
     }
     assert wrong <= {"Torch.exp.0"}  # MindSpore's exp is off by several round-offs on a CPU
     assert all(answer.golden_dtype == "float64" and answer.backward for answer in judged.values())
-    assert replayer.expression("Functional", "silu") == "torch.nn.functional.silu"
+    assert replayer.expression(PreparedCall("Functional", "silu", [], {})) == "torch.nn.functional.silu"

@@ -20,6 +20,7 @@ import torch
 
 from msprobe.cli.main import run
 from msprobe.precheck.result_tables import DETAIL_COLUMNS, RESULT_COLUMNS
+from msprobe.pytorch import PrecisionDebugger
 from tests.precheck.programs import record
 
 pytestmark = pytest.mark.torch
@@ -89,6 +90,25 @@ def test_what_cannot_be_checked_has_a_row_with_its_reason(small: Path, tmp_path:
     assert found["Torch.nothing_like_it.0"][:2] == ["SKIP", "SKIP"]
     assert "is no function that msprobe records" in found["Torch.nothing_like_it.0"][2]
     assert found["Distributed.all_reduce.0"][2] == "communication needs the other processes"
+
+
+def test_a_call_that_returns_something_else_here_is_not_judged(tmp_path: Path) -> None:
+    """The record lacks something that the call needs, or the result was wrong where it was recorded."""
+    PrecisionDebugger._instance = None
+    debugger: Any = PrecisionDebugger({"dump_path": str(tmp_path / "run"), "level": "L1", "task": "tensor"})
+    with debugger.collect():
+        torch.sin(torch.ones(4)), torch.cos(torch.ones(4))
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.matmul(torch.full((4, 4), 1.01), torch.full((4, 4), 1.01))
+    debugger.close()
+    (file,) = tmp_path.rglob("Torch.sin.0.forward.output.0.pt")
+    torch.save(torch.ones(4), file)
+    assert run(["acc_check", "-api_info", str(tmp_path / "run"), "-o", str(tmp_path / "out")]) == 0
+    found = {line[0]: line[1:] for line in rows(tmp_path / "out")[1:]}
+    assert found["Torch.sin.0"][:2] == ["SKIP", "SKIP"]
+    assert "output.0: element 0 is 1, the golden one 0.841470985" in found["Torch.sin.0"][2]
+    assert found["Torch.cos.0"][0] == "pass"
+    assert found["Torch.matmul.0"][0] == "pass"  # within the autocast that was recorded
 
 
 def test_lists_and_the_filter_choose_calls(small: Path, tmp_path: Path) -> None:

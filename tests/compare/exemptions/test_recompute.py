@@ -41,6 +41,21 @@ def test_a_repeated_forward_call_is_not_missing(tmp_path: Path, early: bool, tur
     assert (summary.counts.target_only, summary.counts.golden_only) == lone
 
 
+def test_a_repetition_has_files_of_its_own(tmp_path: Path) -> None:
+    """The file of a mask, which has neither Mean nor Norm, is no other value."""
+
+    def masked(number: int) -> Any:
+        mask = {**tensor(), "dtype": "torch.bool", "Max": True, "Min": False, "Mean": None, "Norm": None}
+        return call([tensor(), {**mask, "data_name": f"{number}.pt"}], [tensor()])
+
+    forward = {**FORWARD, f"{INNER}.forward.0": masked(0)}
+    again = {**AGAIN, f"{INNER}.forward.1": masked(1)}
+    write(tmp_path / "with", {**forward, **again, **BACKWARD}, {**PARENTS, **REPEATED})
+    write(tmp_path / "without", {**forward, **BACKWARD}, PARENTS)
+    summary = compare(tmp_path / "with", tmp_path / "without").summary
+    assert (summary.verdict, summary.incomplete) == ("same", [])
+
+
 @pytest.mark.parametrize("turned", [True, False], ids=["in_golden", "in_target"])
 def test_a_repetition_with_other_values_is_a_divergence(tmp_path: Path, turned: bool) -> None:
     again = {**AGAIN, f"{INNER}.forward.1": call([tensor()], [tensor(2.0)])}

@@ -16,9 +16,11 @@ FORWARD, BACKWARD = "Functional.linear.0.forward", "Functional.linear.0.backward
 X, W, B = tensor(0.5, shape=(4, 3)), tensor(0.7, shape=(2, 3)), tensor(0.9, shape=(2,))
 
 
-def summary_of(tmp_path: Path, own: dict[str, Any], theirs: dict[str, Any], *, turned: bool = False) -> CompareSummary:
+def summary_of(
+    tmp_path: Path, own: dict[str, Any], theirs: dict[str, Any], *, turned: bool = False, process: str = ""
+) -> CompareSummary:
     """Compare a dump of msprobe with one of another tool; ``turned`` makes msprobe's the golden run."""
-    ours, others = write(tmp_path / "own", own), write(tmp_path / "others", theirs)
+    ours, others = write(tmp_path / "own" / process, own), write(tmp_path / "others" / process, theirs)
     document = json.loads((ours / "dump.json").read_text())
     (ours / "dump.json").write_text(json.dumps({**document, "written_by": {"name": "msprobe", "version": "1"}}))
     sides = (others, ours) if turned else (ours, others)
@@ -98,3 +100,6 @@ def test_a_sum_of_gradients_is_compared_by_its_mean(tmp_path: Path) -> None:
 
     assert summary_of(tmp_path, dump(gradient(0.5)), dump(gradient(0.75))).verdict == "same"
     assert summary_of(tmp_path, dump(gradient(0.5)), dump(gradient(0.9))).verdict == "diverged"
+    of_a_rank = summary_of(tmp_path, dump(gradient(0.5)), dump(gradient(0.9)), process="rank0")
+    assert of_a_rank.verdict == "same"  # the ranks may have averaged what was there before
+    assert "(it writes the sum so far): 1" in (of_a_rank.reason or "")

@@ -88,11 +88,11 @@ class _OneFunction:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    def find(self, prefix: str, api: str) -> Callable[..., Any]:
-        """Return the function."""
+    def find(self, prefix: str, api: str, attributes: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+        """Return the function, or the operator, which is made already."""
         return self._function
 
-    def expression(self, prefix: str, api: str) -> str:
+    def expression(self, prefix: str, api: str, attributes: str = "") -> str:
         """Raise CannotReplayError: only a running program has the function."""
         raise CannotReplayError(f"{prefix}.{api} is a function of a running program")
 

@@ -39,11 +39,12 @@ def make_replayer(custom: Mapping[str, Any] | None = None) -> MindSporeReplayer:
 class Functions(Protocol):
     """Finds functions by the names of calls."""
 
-    def find(self, prefix: str, api: str) -> Callable[..., Any]:
-        """Return the function that a name stands for; raises CannotReplayError."""
+    def find(self, prefix: str, api: str, attributes: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+        """Return the function that a name stands for, or the operator that is made of attributes; raises
+        CannotReplayError."""
         ...
 
-    def expression(self, prefix: str, api: str) -> str:
+    def expression(self, prefix: str, api: str, attributes: str = "") -> str:
         """Return the expression that names it; raises CannotReplayError."""
         ...
 
@@ -72,17 +73,19 @@ class MindSporeReplayer:
                 f"-d {device}: this MindSpore runs on {mindspore.get_context('device_target')}; give cpu, or that one",
             )
 
-    def function(self, prefix: str, api: str) -> Callable[..., Any]:
-        return self._functions.find(prefix, api)
+    def function(self, call: PreparedCall) -> Callable[..., Any]:
+        attributes = None if call.attributes is None else mapped(dict(call.attributes), _made)
+        return self._functions.find(call.prefix, call.api, attributes)
 
-    def expression(self, prefix: str, api: str) -> str:
-        return self._functions.expression(prefix, api)
+    def expression(self, call: PreparedCall, attributes: str = "") -> str:
+        self.function(call)
+        return self._functions.expression(call.prefix, call.api, attributes)
 
     def is_random(self, prefix: str, api: str) -> bool:
         return is_random(api)
 
     def run(self, call: PreparedCall, device: str) -> Execution:
-        function = self._functions.find(call.prefix, call.api)
+        function = self.function(call)
         try:
             with _on(device):
                 if call.program_state is None:
@@ -174,11 +177,11 @@ def _writes(api: str) -> bool:
 
 def tensors_of(call: PreparedCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call."""
+    return tuple(mapped(list(call.args), _made)), mapped(dict(call.kwargs), _made)
 
-    def made(argument: HeldTensor | Constant) -> Any:
-        return _constant(argument) if isinstance(argument, Constant) else _tensor(argument)
 
-    return tuple(mapped(list(call.args), made)), mapped(dict(call.kwargs), made)
+def _made(argument: HeldTensor | Constant) -> Any:
+    return _constant(argument) if isinstance(argument, Constant) else _tensor(argument)
 
 
 def _tensor(argument: HeldTensor) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from mindspore import nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
 from msprobe.adapters.mindspore.taps.memory_tap import OWNERS, MindSporeMemoryTap
-from msprobe.core.capture.observer import CallSite, CurrentObserver
+from msprobe.core.capture.observer import CallSite, CurrentObserver, OperatorSite
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -145,7 +146,8 @@ class PrimitiveTap:
         self._plan(kind)
         site = self._site("Primitive", f"{name}.{_operator(primitive)}")
         original = self._inside(site, functools.partial(_original(kind), primitive))
-        self._calls[id(primitive)] = primitive, wrap(original, site, self._current, self._thread)
+        site_of_it = OperatorSite(site, _attributes(primitive))
+        self._calls[id(primitive)] = primitive, wrap(original, site_of_it, self._current, self._thread)
 
     def _plan(self, kind: type) -> None:
         """Plan the patches of a class and of its subclasses, once each."""
@@ -174,7 +176,8 @@ class PrimitiveTap:
                 return original(primitive, *args, **kwargs)
             site = site_of("Primitive", _operator(primitive))
             run = functools.partial(inside(site, functools.partial(original, primitive)), *args, **kwargs)
-            return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
+            site_of_it = OperatorSite(site, _attributes(primitive))
+            return observe_with_output(run, site_of_it, (args, kwargs), _itself, (observer, thread))
 
         call.__msprobe_original__ = original  # type: ignore[attr-defined]
         return call
@@ -191,9 +194,30 @@ def _is_constant(kind: type) -> bool:
 
 def _operator(primitive: Any) -> str:
     """Return the name of the class; of the operator where the class is a base class of MindSpore."""
-    kind = type(primitive)
+    kind: Any = type(primitive)
     name = primitive.name if kind.__module__ == ops.Primitive.__module__ else ""
     return name if isinstance(name, str) and name.isidentifier() else kind.__name__
+
+
+def _attributes(primitive: Any) -> Mapping[str, Any] | None:
+    """Return the arguments that made an operator, by name; of one of a general class its attributes.
+
+    None where MindSpore has noted other arguments than those of its class, as of ``LRN``: those of a base class.
+    """
+    kind: Any = type(primitive)
+    if kind.__module__ == ops.Primitive.__module__:
+        general: Mapping[str, Any] = primitive.attrs
+        return general
+    noted: Mapping[str, Any] = primitive.init_attrs
+    return noted if _parameters(kind).issuperset(noted) else None
+
+
+@functools.cache
+def _parameters(kind: type) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):  # of a class without a signature nothing is known
+        return frozenset()
 
 
 def _original(kind: type) -> Callable[..., Any]:

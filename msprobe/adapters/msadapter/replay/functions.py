@@ -35,7 +35,7 @@ class RecordedFunctions:
             for name in table.get(prefix, ()):
                 self._names.setdefault((prefix, name.rpartition(".")[2]), []).append(name)
 
-    def find(self, prefix: str, api: str) -> Callable[..., Any]:
+    def find(self, prefix: str, api: str, attributes: Mapping[str, Any] | None = None) -> Callable[..., Any]:
         """Return the function that is recorded as ``PREFIX.API``.
 
         Raises:
@@ -50,7 +50,7 @@ class RecordedFunctions:
                 return found
         raise CannotReplayError(f"{prefix}.{api} is no function that msprobe records of this MSAdapter")
 
-    def expression(self, prefix: str, api: str) -> str:
+    def expression(self, prefix: str, api: str, attributes: str = "") -> str:
         """Return the expression that names the function, such as ``torch.nn.functional.linear``.
 
         Raises:

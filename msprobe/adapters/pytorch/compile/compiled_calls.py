@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -41,12 +41,21 @@ class _Beginning(threading.local):
     now = False
 
 
+class _OpenFunction(NamedTuple):
+    """A function that runs inside compiled code: its thread, and the context in which what computes it is not recorded
+    again."""
+
+    thread: int
+    quiet: AbstractContextManager[None]
+
+
 class CompiledCalls:
     """All calls of the process that run inside compiled code; they are reported to the session that is attached.
 
     Attributes:
         beginning: whether such a call begins in this thread.
         functions: what begins calls of the functions that are recorded now, by number.
+        differentiable: the numbers of those whose gradients are recorded too.
     """
 
     def __init__(self) -> None:
@@ -54,10 +63,11 @@ class CompiledCalls:
         self.target: Target | None = None
         self.modules: dict[int, weakref.ref[nn.Module]] = {}
         self.functions: dict[int, BeginFunction] = {}
+        self.differentiable: set[int] = set()
         self.receivers: dict[int, Any] = {}
         self._function_numbers: dict[str, int] = {}
         self._open: dict[int, Callable[[Any], None]] = {}
-        self._open_functions: dict[int, int] = {}  # the threads of those that are functions, by ticket
+        self._open_functions: dict[int, _OpenFunction] = {}
         self._staged: dict[int, StagedCall] = {}
         self._tracing = threading.local()
         self.beginning = _Beginning()
@@ -84,7 +94,11 @@ class CompiledCalls:
         """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
+        for call in self._open_functions.values():  # their code has raised
+            if call.thread == threading.get_ident():
+                call.quiet.__exit__(None, None, None)
         self._open_functions.clear()
+        self._tracing.last = (None, None)
 
     # ---- while a graph is traced ----
 
@@ -97,10 +111,12 @@ class CompiledCalls:
         key = next(self._counter)
         with target.quiet(), _run_once() as recomputed:
             packed = pack((args, kwargs))
-            prepared = target.gradients.prepare(args, kwargs) if number in self.modules else None
+            has_gradients = number in self.modules or number in self.differentiable
+            prepared = target.gradients.prepare(args, kwargs) if has_gradients else None
             template = ([], {}) if prepared is None else target.gradients.template(prepared)
             self._staged[key] = StagedCall(number, packed, prepared, template)
-            ticket: torch.Tensor = torch.ops.msprobe.enter(packed.tensors, packed.numbers, key)
+            ticket: torch.Tensor = torch.ops.msprobe.enter(packed.tensors + self._after(), packed.numbers, key)
+            self._is_last(ticket)
         if recomputed:
             self._tell_of_recomputation(number)
         self._stack().append(key)
@@ -119,11 +135,21 @@ class CompiledCalls:
         with target.quiet(), _run_once():
             packed = pack(result)
             staged.result, prepared, staged.prepared = packed, staged.prepared, None
-            torch.ops.msprobe.leave(packed.tensors, packed.numbers, ticket, key)
+            self._is_last(torch.ops.msprobe.leave(packed.tensors + self._after(), packed.numbers, ticket, key))
             if prepared is not None:
                 target.gradients.attach(prepared, result, _OperatorEmitter(staged, ticket, key), report_early=True)
         packed.clear()
         staged.arguments.clear()
+
+    def _after(self) -> list[torch.Tensor]:
+        """Return the result of the operator before in this graph, as one value more of the next: inductor keeps
+        operators with an effect in the order of their data alone."""
+        before, result = getattr(self._tracing, "last", (None, None))
+        return [result] if result is not None and before is _tracer() else []
+
+    def _is_last(self, result: torch.Tensor) -> None:
+        tracer = _tracer()
+        self._tracing.last = (tracer, result) if tracer is not None else (None, None)
 
     def _tell_of_recomputation(self, number: int) -> None:
         module = self.modules[number]() if number in self.modules else None
@@ -156,27 +182,24 @@ class CompiledCalls:
         if number in self.modules:
             finish = self._begin_module(number, (args, kwargs), staged, ticket)
         else:
-            finish = self._begin_function(number, (observer, args, kwargs), ticket)
+            finish = self._begin_function(number, (observer, args, kwargs), staged, ticket)
         if finish is None:
             return 0
         self._open[ticket] = finish
         return ticket
 
     def _begin_function(
-        self, number: int, arguments: tuple[Any, Any, Any], ticket: int
+        self, number: int, arguments: tuple[Any, Any, Any], staged: StagedCall | None, ticket: int
     ) -> Callable[[Any], None] | None:
         """Begin the call of a function, and return what ends it; None for one that is not recorded."""
         begin, thread, target = self.functions.get(number), threading.get_ident(), self.target
-        if begin is None or target is None or thread in self._open_functions.values():
+        if begin is None or target is None or any(call.thread == thread for call in self._open_functions.values()):
             return None  # what an observed function calls is part of it
-        self._open_functions[ticket] = thread
-        finish = None
-        try:
-            with target.quiet():
-                finish = begin(*arguments)
-        finally:
-            if finish is None:
-                del self._open_functions[ticket]
+        with target.quiet(), target.gradients.with_call(self._handed(staged, ticket)), self._begins():
+            finish = begin(*arguments)
+        if finish is not None:
+            self._open_functions[ticket] = call = _OpenFunction(thread, target.quiet())
+            call.quiet.__enter__()
         return finish
 
     def _begin_module(
@@ -189,16 +212,20 @@ class CompiledCalls:
         if target is None or site is None:
             return None
         observer: Any = target.current.observer
-        handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
-        with target.quiet(), target.gradients.with_call(handed), self._begins():
+        with target.quiet(), target.gradients.with_call(self._handed(staged, ticket)), self._begins():
             record = observer.module_begin(site, *arguments)
         return None if record is None else functools.partial(observer.module_end, record)
+
+    def _handed(self, staged: StagedCall | None, ticket: int) -> HandedCall | None:
+        return None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
 
     @never_raises
     def end(self, ticket: int, result: Any) -> None:
         """End the call with this ticket."""
         target, finish = self.target, self._open.pop(ticket, None)
-        self._open_functions.pop(ticket, None)
+        call = self._open_functions.pop(ticket, None)
+        if call is not None:
+            call.quiet.__exit__(None, None, None)
         if target is not None and finish is not None:
             with target.quiet():
                 finish(result)
@@ -249,16 +276,22 @@ class CompiledCalls:
         return stack
 
 
+def _tracer() -> Any:
+    """Return what traces the graph now; None while the compiler only tries the code out."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    return None if mode is None else mode.tracer
+
+
 @contextlib.contextmanager
 def _run_once() -> Iterator[list[str]]:
     """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing).
 
     The list that is yielded afterwards has the marks that said it would.
     """
-    from torch.fx.experimental.proxy_tensor import get_proxy_mode
-
-    mode = get_proxy_mode()
-    nodes = () if mode is None else mode.tracer.graph.nodes
+    tracer = _tracer()
+    nodes = () if tracer is None else tracer.graph.nodes
     before = len(nodes)
     found: list[str] = []
     yield found

@@ -2,10 +2,10 @@
 
 Dynamo traces ``observe``, which leaves ``enter`` and ``leave`` in the graph. Where the graph runs as it is (backend
 ``eager``) they report the call directly. Where it is traced further, ``enter`` and ``leave`` become operators with an
-ordered effect and no data output, so nothing is copied, dropped or reordered. The gradient tap hangs its hooks on the
-autograd nodes of the trace, so the gradient operators land in the backward graph beside the computation, and no sum is
-taken in another order. A ticket, made by ``enter`` at run time and saved for the backward graph, tells which call a
-gradient belongs to.
+ordered effect whose results no computation uses, so nothing is copied or dropped; each takes the result of the one
+before, so none is reordered. The gradient tap hangs its hooks on the autograd nodes of the trace, so the gradient
+operators land in the backward graph beside the computation, and no sum is taken in another order. A ticket, made by
+``enter`` at run time and saved for the backward graph, tells which call a gradient belongs to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msprobe.adapters.pytorch.compile.value_transport import DEPTH_LIMIT, is_tra
 
 _SCHEMAS = {
     "enter": "enter(Tensor[] values, SymInt[] numbers, int key) -> Tensor",
-    "leave": "leave(Tensor[] values, SymInt[] numbers, Tensor ticket, int key) -> ()",
+    "leave": "leave(Tensor[] values, SymInt[] numbers, Tensor ticket, int key) -> Tensor",
     "gradient": "gradient(Tensor[] values, Tensor ticket, int key, int position) -> ()",
 }
 
@@ -33,9 +33,15 @@ def observe(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dic
     positional = [plain(value, DEPTH_LIMIT) for value in args]
     ticket = enter(number, positional, {key: plain(value, DEPTH_LIMIT) for key, value in kwargs.items()})
     result = original(module, *args, **kwargs)
-    parts = [plain(value, DEPTH_LIMIT) for value in result] if isinstance(result, tuple) else None
-    leave(number, ticket, plain(result, DEPTH_LIMIT) if parts is None else tuple(parts))
+    leave(number, ticket, _results(result))
     return result
+
+
+def _results(result: Any) -> Any:
+    """Return the results of a call in a form that a graph takes; those of a tuple stay several."""
+    if isinstance(result, tuple):
+        return tuple([plain(value, DEPTH_LIMIT) for value in result])
+    return plain(result, DEPTH_LIMIT)
 
 
 def observe_function(original: Any, number: int, in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -51,7 +57,7 @@ def observe_function(original: Any, number: int, in_place: bool, args: tuple[Any
     named = {key: _named_group(value) for key, value in kwargs.items()}
     ticket = enter(number, positional, named)
     result = original(*args, **kwargs)
-    leave(number, ticket, [*positional, *named.values()] if in_place else plain(result, DEPTH_LIMIT))
+    leave(number, ticket, [*positional, *named.values()] if in_place else _results(result))
     return result
 
 
@@ -89,8 +95,8 @@ def define_operators() -> torch.library.Library:
 
 def _define_in(library: torch.library.Library) -> None:
     for name, (real, fake) in {
-        "enter": (_enter, lambda values, numbers, key: torch.empty((), dtype=torch.int64, device="cpu")),
-        "leave": (_leave, lambda values, numbers, ticket, key: None),
+        "enter": (_enter, lambda values, numbers, key: _traced_ticket()),
+        "leave": (_leave, lambda values, numbers, ticket, key: _traced_ticket()),
         "gradient": (_gradient, lambda values, ticket, key, position: None),
     }.items():
         library.define(_SCHEMAS[name], tags=(torch.Tag.cudagraph_unsafe, torch.Tag.flexible_layout))
@@ -103,12 +109,17 @@ def _enter(values: list[torch.Tensor], numbers: list[int], key: int) -> torch.Te
     return _ticket(CALLS.run_enter(values, numbers, key) or 0)
 
 
-def _leave(values: list[torch.Tensor], numbers: list[int], ticket: torch.Tensor, key: int) -> None:
+def _leave(values: list[torch.Tensor], numbers: list[int], ticket: torch.Tensor, key: int) -> torch.Tensor:
     CALLS.run_leave(values, numbers, CALLS.number(ticket), key)
+    return _ticket(0)
 
 
 def _gradient(values: list[torch.Tensor], ticket: torch.Tensor, key: int, position: int) -> None:
     CALLS.run_gradient(values, CALLS.number(ticket), key, position)
+
+
+def _traced_ticket() -> torch.Tensor:
+    return torch.empty((), dtype=torch.int64, device="cpu")
 
 
 def _ticket(number: int) -> torch.Tensor:

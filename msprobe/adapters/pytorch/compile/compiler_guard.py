@@ -7,10 +7,12 @@ has lost its gradients.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import original_of
 
 _THREADS: list[ThreadState] = []
 
@@ -49,6 +51,7 @@ def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
     def end(*_: object) -> None:
         thread.busy = before.pop() if before else False
         thread.compiling = bool(before)
+        restore_kernels()
 
     def register() -> None:
         callback_handler.register_start_callback(begin)
@@ -77,3 +80,12 @@ def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
         yield
     finally:
         removal.undo()
+
+
+def restore_kernels() -> None:
+    """Give inductor torch's own functions: its code calls those that it has found when it was imported, maybe ours."""
+    kernels = getattr(sys.modules.get("torch._inductor.select_algorithm"), "extern_kernels", None)
+    for name, kept in list(getattr(kernels, "__dict__", {}).items()):
+        original = original_of(kept)
+        if original is not kept:
+            setattr(kernels, name, original)

@@ -78,11 +78,11 @@ class TorchReplayer:
                 "give cpu, or a device of this torch such as cuda:0",
             ) from error
 
-    def function(self, prefix: str, api: str) -> Callable[..., Any]:
-        return self._functions.candidates(prefix, api)[0]
+    def function(self, call: PreparedCall) -> Callable[..., Any]:
+        return self._functions.candidates(call.prefix, call.api)[0]
 
-    def expression(self, prefix: str, api: str) -> str:
-        return self._functions.expression(prefix, api)
+    def expression(self, call: PreparedCall, attributes: str = "") -> str:
+        return self._functions.expression(call.prefix, call.api)
 
     def is_random(self, prefix: str, api: str) -> bool:
         return is_random(prefix, api)

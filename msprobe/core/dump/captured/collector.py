@@ -3,7 +3,7 @@
 The header of the dump says in ``kernel_source`` where its values come from, joined by ``+`` where there are several:
 
     captured-graph  a graph that was captured, and replayed in this step
-    compiled-code   modules inside code that a compiler made
+    compiled-code   modules and functions inside code that a compiler made
     eager-code      calls that Python made
 """
 
@@ -68,11 +68,20 @@ class GraphModeCollector(Collector):
         present = [source for source, is_present in sources.items() if is_present]
         self.recorder.sink.write(HeaderRecord(kernel_source="+".join(present) or None))
 
+    def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
+        record = super().api_begin(site, args, kwargs)
+        if record is not None:
+            self._note_source(self.runtime.autograd() is None)  # compiled code has settled it
+        return record
+
     def _finish(self, record: CallRecord) -> None:
-        in_compiled_code = record.owner is not None and record.body is not None and "autograd" not in record.body
+        if record.owner is not None:
+            self._note_source(record.body is not None and "autograd" not in record.body)
+        super()._finish(record)
+
+    def _note_source(self, in_compiled_code: bool) -> None:
         self._compiled = self._compiled or in_compiled_code
         self._eager = self._eager or not in_compiled_code
-        super()._finish(record)
 
 
 class CaptureCollector(Collector):

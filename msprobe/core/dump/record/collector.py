@@ -25,6 +25,7 @@ from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import error_text
 from msprobe.core.interruption import let_through
+from msprobe.core.store.record_walk import ATTRIBUTES
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
@@ -78,6 +79,8 @@ class Collector:
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
         self._begin(record, site.passes_risk, (args, kwargs), site.api)
+        if site.attributes is not None and record.body is not None and self._modes.input:
+            record.body[ATTRIBUTES] = self.recorder.describer.keywords(site.attributes, "")
         return record
 
     @records

@@ -242,7 +242,7 @@ class Step:
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
         if config.level != "L1" or not self._context.backend.has_risk_levels:
             return "no call was seen between start and stop"
-        compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
+        compiled = "of compiled code PrecisionDebugger records the modules alone, at levels L0 and mix"
         if config.risk_level == "ALL":
             return f"no call was seen between start and stop ({compiled})"
         return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all; {compiled})"

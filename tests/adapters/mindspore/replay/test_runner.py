@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,17 @@ import pytest
 pytest.importorskip("mindspore")
 
 import mindspore
-from mindspore import mint, ops
+from mindspore import mint, nn, ops
 
 from msprobe.adapters.mindspore.replay.runner import MindSporeReplayer, make_replayer
 from msprobe.cli.main import run
 from msprobe.core.backend.replaying import CannotReplayError, Constant, Execution, HeldTensor, PreparedCall
 from msprobe.core.errors import MsprobeException
+from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.numerics.kinds import Level
+from msprobe.precheck.checked_call import CheckedCall, Status, check_case
+from msprobe.precheck.settings import CheckSettings
+from msprobe.replay.cases import cases_of
 from msprobe.replay.judged_call import CallJudgement, judge_call
 from tests.adapters.mindspore.replay.functions import Values, calls, plain
 
@@ -130,12 +135,110 @@ def test_a_kernel_that_fails_fails_alone(replayer: MindSporeReplayer) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Functional.no_such", "Mint.__class__", "Os.system", "Primitive.lower", "Primitive.Conv2D"]
+    "name",
+    [
+        *("Functional.no_such", "Mint.__class__", "Os.system", "Primitive.lower", "Primitive.Conv2D"),
+        *("Primitive.MatMul", "Primitive.TensorDump", "Primitive.Print"),
+    ],
 )
 def test_what_is_no_recorded_function_is_refused(name: str, replayer: MindSporeReplayer) -> None:
     prefix, _, api = name.partition(".")
     with pytest.raises(CannotReplayError):
-        replayer.function(prefix, api)
+        replayer.function(PreparedCall(prefix, api, [], {}))
+
+
+CUSTOM = {"func": plain("./library.so:f"), "out_shape": plain("x"), "out_dtype": plain("x"), "func_type": plain("aot")}
+
+
+@pytest.mark.parametrize(
+    ("api", "attributes", "reason"),
+    [
+        ("Custom", CUSTOM, "known to compute and do nothing else"),
+        ("TensorDump", {"input_output": plain("in")}, "known to compute and do nothing else"),
+        ("MatMul", {"no_such": plain(1)}, "cannot be made of its attributes"),
+    ],
+)
+def test_a_dump_makes_operators_that_compute_and_no_others(
+    api: str, attributes: Any, reason: str, replayer: MindSporeReplayer
+) -> None:
+    with pytest.raises(CannotReplayError, match=reason):
+        replayer.function(PreparedCall("Primitive", api, [], {}, attributes=attributes))
+
+
+class Attributed(nn.Cell):
+    """Operators that are objects, each made of arguments; their results differ from those without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.product, self.norm = ops.MatMul(transpose_b=True), ops.LayerNorm(1, 1, 0.1)
+        self.filter, self.pool = ops.Conv2D(2, (3, 3), pad_mode="same"), ops.MaxPool((2, 2), 2)
+
+    def construct(self, x: Any, image: Any, weight: Any) -> Any:
+        ones = ops.ones(4, mindspore.float32)
+        made = ops.ReduceSum(keep_dims=True)(self.product(x, x), 1)
+        return self.norm(x, ones, ones)[0].sum() + made.sum() + self.pool(self.filter(image, weight)).sum()
+
+
+@pytest.fixture(scope="module")
+def attributed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the dump of one pass of ``Attributed``."""
+    from msprobe.mindspore import PrecisionDebugger
+
+    PrecisionDebugger._instance = None
+    folder, net = tmp_path_factory.mktemp("attributed"), Attributed()
+    debugger: Any = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "tensor"})
+    draw = np.random.default_rng(0).standard_normal
+    given = [mindspore.Tensor(draw(shape), mindspore.float32) for shape in ((4, 4), (1, 1, 4, 4), (2, 1, 3, 3))]
+    debugger.start(net)
+    mindspore.grad(net)(*given).asnumpy()
+    debugger.stop()
+    debugger.step()
+    (document,) = folder.glob("step0/*/dump.json")
+    return document
+
+
+OPERATORS = ("product.MatMul", "norm.LayerNorm", "pool.MaxPool", "ReduceSum")
+
+
+def checked(document: Path, replayer: MindSporeReplayer) -> dict[str, CheckedCall]:
+    (place,) = find_dumps(document)
+    settings = CheckSettings(device="cpu")
+    runs = (check_case(case, replayer, settings).checked for case in cases_of(load_dump(place)))
+    return {run.name: run for run in runs}
+
+
+def test_operators_run_again_with_what_made_them(attributed: Path, replayer: MindSporeReplayer) -> None:
+    data = json.loads(attributed.read_text())["data"]
+    assert data["Primitive.product.MatMul.0.forward"]["attributes"]["transpose_b"] == {"type": "bool", "value": True}
+    found = checked(attributed, replayer)
+    assert {name: found[f"Primitive.{name}.0"].forward for name in OPERATORS} == dict.fromkeys(OPERATORS, Status.PASS)
+    assert found["Primitive.filter.Conv2D.0"].message == "the CPU has no kernel of a higher precision to compare with"
+
+
+def test_what_runs_otherwise_than_it_was_recorded_is_not_judged(
+    attributed: Path, replayer: MindSporeReplayer, tmp_path: Path
+) -> None:
+    shutil.copytree(attributed.parent, tmp_path, dirs_exist_ok=True)
+    content = json.loads(attributed.read_text())
+    product, total = (content["data"][f"Primitive.{name}.0.forward"] for name in ("product.MatMul", "ReduceSum"))
+    product["attributes"]["transpose_b"]["value"] = False
+    del total["attributes"]
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    found = checked(tmp_path / "dump.json", replayer)
+    assert found["Primitive.product.MatMul.0"].status is Status.SKIP
+    assert "not judged: what runs here is not what was recorded" in found["Primitive.product.MatMul.0"].message
+    assert found["Primitive.ReduceSum.0"].status is Status.SKIP
+    assert "are not in the dump" in found["Primitive.ReduceSum.0"].message
+
+
+def test_a_script_makes_the_operator(attributed: Path, tmp_path: Path) -> None:
+    name = "Primitive.filter.Conv2D.0"
+    assert run(["op_generate", str(attributed), "--api", name, "-o", str(tmp_path)]) == 0
+    (script,) = tmp_path.glob("*.py")
+    line = next(line for line in script.read_text().splitlines() if line.startswith("FUNCTION"))
+    assert line.startswith("FUNCTION = mindspore.ops.Conv2D(out_channel=2, kernel_size=(3, 3, )")
+    made = eval(line.partition(" = ")[2], {"mindspore": mindspore})
+    assert made.init_attrs["pad_mode"] == "same"
 
 
 def test_bfloat16_and_random_numbers(replayer: MindSporeReplayer) -> None:

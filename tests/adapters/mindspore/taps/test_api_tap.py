@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
+from msprobe.adapters.mindspore.taps.api_tap import _attributes
+
 X = Tensor(np.arange(4, dtype=np.float32).reshape(2, 2))
 KEPT = ops.Neg()
 
@@ -173,3 +175,9 @@ def test_a_constant_function_is_recorded_where_a_cell_holds_it(bench: Any) -> No
     with bench.open("L1").collect(net):
         net(X)
     assert primitives(bench) == ["Primitive.twice.doubled.0.forward"]
+
+
+def test_arguments_that_mindspore_has_not_noted_are_not_recorded() -> None:
+    assert _attributes(ops.LRN(depth_radius=2)) is None
+    assert _attributes(ops.ReLU()) == {}
+    assert _attributes(ops.Softmax(axis=0)) == {"axis": 0}
