@@ -19,7 +19,7 @@ from typing import Any
 
 Facts = dict[str, Any]
 HEADER = ("task", "level", "framework")
-FURTHER = ("training", "autograd", "group_id")
+FURTHER = ("training", "autograd", "group_id", "attributes")
 """Keys of entries that msprobe adds to the format; the recorded cases cannot have them."""
 SCRIPT_FRAME = re.compile(r"^File .*[/>]run\.py, (.*)$", re.DOTALL)
 
