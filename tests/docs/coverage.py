@@ -203,7 +203,7 @@ def _option_words(command: str) -> frozenset[str]:
 
     from msprobe.cli.main import cli
 
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     found = cli if command == "msprobe" else cli.get_command(context, command)  # type: ignore[attr-defined]
     if found is None:
         return frozenset()

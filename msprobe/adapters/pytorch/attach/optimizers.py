@@ -82,8 +82,10 @@ class Optimizers:
     def release(self) -> None:
         """Give the classes of optimizers their steps back."""
         for kind in _subclasses(Optimizer):
-            original = self._steps.get(vars(kind).get("step"))
+            step = vars(kind).get("step")
+            original: Any = self._steps.get(step)
             if original is not None:
+                original.hooked = getattr(step, "hooked", False)  # else torch wraps it once more, and hooks run twice
                 kind.step = original
 
     @property
