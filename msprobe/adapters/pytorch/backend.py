@@ -89,7 +89,7 @@ def make_backend(
         read_marks=read_marks if torch.distributed.is_available() else None,
         collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
-        optimizers=TorchOptimizerTap(current, modules.parameter_names, modules.gradient_threads),
+        optimizers=TorchOptimizerTap(current, modules.parameter_names, modules.gradient_threads, modules.passes),
         memory=functools.partial(_attached, settled, TorchMemoryTap(unwritten, thread, ())),
         live=TorchLiveFunctions() if config.task_spec.checker else None,
         operators=_operators(checks_operators, operators, (current, thread), unwritten),

@@ -88,8 +88,9 @@ def start_worker(work: str, variables: Mapping[str, str] | None = None) -> subpr
 def kill_worker(process: Worker) -> None:
     """End a worker at once, and wait for its end."""
     process.kill()
-    with process:  # closes the pipes and waits
+    with contextlib.suppress(BrokenPipeError), process:  # closes the pipes, with what was not yet sent, and waits
         pass
+    process.wait()
 
 
 def _hand_out_tasks(process: Worker, waiting: queue.SimpleQueue[int], tasks: Sequence[str], answers: _Answers) -> None:

@@ -168,7 +168,7 @@ def alarm() -> Iterator[Callable[[type[BaseException], float], None]]:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file whose opening was interrupted
-@pytest.mark.parametrize("kind", [Late, TimeoutError, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", matrix_params("interrupts", [Late, TimeoutError, KeyboardInterrupt], sample=[]))
 def test_what_a_signal_handler_raises_reaches_the_program(
     bench: Any, alarm: Any, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:

@@ -62,6 +62,7 @@ class TorchModuleTap:
 
     Attributes:
         parameter_names: the names of the parameters of the adopted models.
+        passes: adds up what nested backward passes bring; whoever sees passes begin and end tells it.
         gradient_threads: the threads that compute gradients.
     """
 
@@ -82,7 +83,7 @@ class TorchModuleTap:
         self._hooks: list[Any] = []
         self._direct = ReplacedMethods(nn.Module, "forward", self._direct_call)
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-        self._passes = NestedBackward()
+        self.passes = NestedBackward()
         self.parameter_names = ParameterNames()
         self.gradient_threads = GradientThreads()
         self._focused: dict[str, NamedModule] = {}
@@ -185,7 +186,6 @@ class TorchModuleTap:
             CALLS.target = self._target
             with (
                 patches.in_force(),
-                self._passes.attach(),
                 self._exported.attach(),
                 reporting_versions(self._thread),
                 RECOMPILE_GUARD.in_force(self._direct),
@@ -249,7 +249,7 @@ class TorchModuleTap:
         report = functools.partial(self._report_gradient, hooks, site, key)
         if not is_sharded(parameter):
             at_once = TensorHook(self._thread, report)
-            arrive = functools.partial(self._passes.arrive, (site.stem, key), more, at_once)
+            arrive = functools.partial(self.passes.arrive, (site.stem, key), more, at_once)
             with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
                 return parameter.register_hook(arrive)
         # the gradient of a shard never passes a node of its own

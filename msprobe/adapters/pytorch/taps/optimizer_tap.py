@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.taps.training.kept_gradients import KeptGradients
+from msprobe.adapters.pytorch.taps.training.nested_backward import NestedBackward
 from msprobe.adapters.pytorch.taps.training.training_calls import clipping_facts, generation_calls, scheduler_calls
 from msprobe.core.capture.observer import CurrentObserver, Group
 from msprobe.core.capture.patching import Patches
@@ -75,11 +76,15 @@ class TorchOptimizerTap:
         current: holds the current observer.
         names: the names of the parameters of the adopted models.
         threads: the threads that compute gradients.
+        passes: is told of backward passes.
     """
 
-    def __init__(self, current: CurrentObserver, names: ParameterNames, threads: GradientThreads) -> None:
+    def __init__(
+        self, current: CurrentObserver, names: ParameterNames, threads: GradientThreads, passes: NestedBackward
+    ) -> None:
         self._current = current
         self._names = names
+        self._passes = passes
         self._threads = threads
         self._kept = KeptGradients(threads)
 
@@ -183,7 +188,8 @@ class TorchOptimizerTap:
                 return original(*args, **kwargs)
             observer.training_call("", self._kept.before_backward, None)
             try:
-                return original(*args, **kwargs)
+                with self._passes.running():
+                    return original(*args, **kwargs)
             finally:
                 observer.training_call("", self._kept.after_backward, None)
 

@@ -8,16 +8,12 @@ pass is kept until the outermost one ends, where the parameter may get more.
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-
-from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.patching import Patches
 
 _add = torch._C._VariableFunctions.add
 _graph_task = torch._C._current_graph_task_id
@@ -60,25 +56,8 @@ class NestedBackward:
             report(gradient)
 
     @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
-        """Follow calls of ``torch.autograd.backward``."""
-        patches = Patches()
-        patches.plan(torch.autograd, "backward", self._followed(torch.autograd.backward))
-        with RECOMPILE_GUARD.in_force(patches):
-            yield
-
-    def _followed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_traced():
-                return original(*args, **kwargs)
-            with self._pass():
-                return original(*args, **kwargs)
-
-        return backward
-
-    @contextlib.contextmanager
-    def _pass(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
+        """Hold inside this context that a backward pass runs, which the program has begun in this thread."""
         thread, nested = threading.get_ident(), _graph_task() != -1
         if nested:
             self._nested.depth = getattr(self._nested, "depth", 0) + 1
