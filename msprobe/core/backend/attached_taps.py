@@ -66,6 +66,13 @@ def attach_taps(backend: Backend, plan: WantedTaps, taps: contextlib.ExitStack, 
         taps.enter_context(backend.operators.attach())
 
 
+def hold_functions(backend: Backend, taps: contextlib.ExitStack) -> None:
+    """Put wrappers of functions in place while nothing is observed; they pass all calls through."""
+    if backend.apis is not None:
+        taps.enter_context(_room_for_wrappers())
+        taps.enter_context(backend.apis.attach())
+
+
 @contextlib.contextmanager
 def _room_for_wrappers() -> Iterator[None]:
     """Raise Python's limit of recursion inside this context, so that the program can call as deep as without the tool.

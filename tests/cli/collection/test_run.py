@@ -90,6 +90,33 @@ def test_a_script_is_collected_from_and_its_status_passes_through(
         )
 
 
+LOOKED_UP_FIRST = """
+import torch
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.ones(2, 4)
+for step in range(2):
+    F.mse_loss(model(x), x[:, :1]).backward()
+    optimizer.step()
+    with torch.no_grad():
+        F.huber_loss(model(x), x[:, :1])
+"""
+
+
+@pytest.mark.torch
+def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp_path: Path) -> None:
+    """Python looks up ``loss`` of ``loss(model(x), y)`` before it calls the model, which begins the step."""
+    script(tmp_path)
+    (tmp_path / "train.py").write_text(LOOKED_UP_FIRST)
+    assert attached(tmp_path, "train.py").returncode == 0
+    for step in range(2):
+        losses = [name for name in names(tmp_path, step) if "_loss" in name]
+        assert losses == ["Functional.mse_loss.0.forward", "Functional.mse_loss.0.backward"]
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_model_can_be_named(tmp_path: Path) -> None:
@@ -311,8 +338,10 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
-    script(tmp_path, before="from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')")
+@pytest.mark.parametrize("before", ["", "torch.optim.SGD(model.parameters(), 0.1); "], ids=["first", "later"])
+def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path, before: str) -> None:
+    made = "from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')"
+    script(tmp_path, before=before + made)
     result = attached(tmp_path, "train.py")
     assert result.returncode == 7
     assert "left in charge" in result.stdout

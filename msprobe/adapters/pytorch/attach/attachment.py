@@ -327,9 +327,12 @@ class Attachment:
     @_guarded
     def optimizer_made(self) -> None:
         """Look at the models that a new optimizer trains: a call of their ``forward`` alone is a call of them."""
-        if not self._disabled:
-            for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
-                self._direct.cover(module)
+        if self._disabled:
+            return
+        for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
+            self._direct.cover(module)
+        if os.getpid() == self._process and self._models.wanted is None:
+            self._collect(self._collection.expect)
 
     @_guarded
     def update_begins(self, by_closure: bool) -> None:
@@ -371,18 +374,23 @@ class Attachment:
 
     def _start_collection(self, models: Iterable[Model]) -> None:
         named = {model.name: module for model in models if (module := model.module) is not None}
-        try:
-            self._collection.start(named)
-        except (MsprobeException, OSError) as error:
-            self._disabled = True
-            self._note("reason", text=str(error))
-            logger.error("msprobe run: nothing is collected: %s", error)
+        self._collect(functools.partial(self._collection.start, named))
+        if self._disabled:
             return
         self._started.update(map(id, named.values()))
         self._open = self._running = True
         if not self._at_exit:
             self._at_exit = True
             atexit.register(self.finish)  # registered later than the end of the session, it runs before that
+
+    def _collect(self, method: Callable[[], None]) -> None:
+        """Let the collection begin; where it cannot, nothing is recorded."""
+        try:
+            method()
+        except (MsprobeException, OSError) as error:
+            self._disabled = True
+            self._note("reason", text=str(error))
+            logger.error("msprobe run: nothing is collected: %s", error)
 
     def _end(self) -> None:
         self._confirm()

@@ -25,6 +25,10 @@ class Collection(Protocol):
     event: str
     """What the launcher is told when the first iteration was recorded."""
 
+    def expect(self) -> None:
+        """Prepare for the first iteration, of a program that trains. Raises MsprobeException, OSError."""
+        ...
+
     def start(self, models: Mapping[str, nn.Module]) -> None:
         """Begin or continue an iteration, or name further models in one that runs. Raises MsprobeException, OSError."""
         ...
@@ -47,7 +51,11 @@ class Collection(Protocol):
 
 
 class DebuggerSteps:
-    """Implements ``Collection``: each iteration is a step of a debugger, which is made when the first one begins."""
+    """Implements ``Collection``: each iteration is a step of a debugger.
+
+    It is made when the program makes an optimizer, or when the first iteration begins. Until then it gives way to one
+    that the script makes.
+    """
 
     subject = "msprobe run"
     event = "attached"
@@ -55,23 +63,38 @@ class DebuggerSteps:
     def __init__(self, make_debugger: Callable[[], Any]) -> None:
         self._make_debugger = make_debugger
         self._debugger: Any = None
+        self._started = False
+
+    def expect(self) -> None:
+        if self._debugger is None and script_debugger() is None:
+            self._debugger = self._make_debugger()
+            self._debugger.service.hold_functions()
+            _give_way(True)
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
+        if not self._started and script_debugger() not in {None, self._debugger}:
+            raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
         if self._debugger is None:
             self._debugger = self._make_debugger()
+        if not self._started:
+            self._started = True
+            _give_way(False)
         self._debugger.start(models[MAIN] if list(models) == [MAIN] else dict(models))
 
     def pause(self) -> None:
         self._debugger.stop()
+        self._debugger.service.hold_functions()
 
     def forget(self) -> None:
         self._debugger.stop()
         self._debugger.step(dump=False)
         self._debugger.service.repeat_number()
+        self._debugger.service.hold_functions()
 
     def end(self) -> None:
         self._debugger.stop()
         self._debugger.step()
+        self._debugger.service.hold_functions()
 
     def conclude(self) -> None:
         """Do nothing: the session ends with the process."""
@@ -95,12 +118,17 @@ def script_debugger() -> Any:
     return None if module is None else module.PrecisionDebugger._instance
 
 
-def _own_debugger(config: str, first_step: int) -> Any:
-    """Return a new debugger. Raises MsprobeException where the script has made one, or as ``PrecisionDebugger``."""
+def _give_way(gives_way: bool) -> None:
+    """Let a debugger that the script makes from now on take the place of the one that is there, or no longer."""
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 
-    if PrecisionDebugger._instance is not None:
-        raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
+    PrecisionDebugger.gives_way = gives_way and PrecisionDebugger._instance is not None
+
+
+def _own_debugger(config: str, first_step: int) -> Any:
+    """Return a new debugger. Raises as ``PrecisionDebugger``."""
+    from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+
     debugger = PrecisionDebugger(config)
     debugger.set_init_step(first_step)
     return debugger

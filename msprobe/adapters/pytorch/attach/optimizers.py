@@ -98,10 +98,8 @@ class Optimizers:
         return {id(one): one for optimizer in list(self._alive) for one in _parameters(optimizer)}
 
     def training(self) -> dict[int, str]:
-        """Return ids and classes of the living optimizers that hold parameters of modules; of all, if none does."""
-        alive = list(self._alive)
-        training = [one for one in alive if next(_parameters(one), None) is not None]
-        return {id(one): type(one).__name__ for one in training or alive}
+        """Return ids and classes of the living optimizers."""
+        return {id(one): type(one).__name__ for one in list(self._alive)}
 
     def _add(self, optimizer: Any) -> None:
         if isinstance(optimizer, Optimizer) and optimizer not in self._alive:

@@ -46,6 +46,9 @@ class MonitorSteps:
         self._watched: WatchedIterations | None = None
         self._models: set[int] = set()
 
+    def expect(self) -> None:
+        """Do nothing: the monitor begins with a model."""
+
     def start(self, models: Mapping[str, nn.Module]) -> None:
         """Watch the models that are not watched yet. Raises MsprobeException, OSError."""
         new = [model for model in models.values() if id(model) not in self._models]

@@ -67,6 +67,11 @@ class StepCosts:
         if self._debugger is not None:
             self._debugger.service.repeat_number()
 
+    def hold_functions(self) -> None:
+        """See functions that the program looks up before the next start."""
+        if self._debugger is not None:
+            self._debugger.service.hold_functions()
+
     def start(self, model: Any) -> None:
         """Begin a step; record it when its turn has come."""
         if self._last is None:

@@ -83,6 +83,8 @@ class Debugger:
     _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
     _make_session: ClassVar[Any] = None
     _boundary: ClassVar[RunBoundary] = RunBoundary()
+    gives_way: ClassVar[bool] = False
+    """Whether the debugger of the process was made in advance, for a program that may still make its own."""
     config: Settings
     service: Service
 
@@ -131,6 +133,9 @@ class Debugger:
             ConfigError, FileCheckException: as the class.
         """
         with process_debugger.LOCK:
+            if cls.gives_way:
+                cls.gives_way = False
+                cls.close()
             overrides = {name: value for name, value in fields.items() if value is not None} | fields_of_environment()
             arguments = (config_path, overrides)
             present = process_debugger.peek() if cls._instance is not None else None

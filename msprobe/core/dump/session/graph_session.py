@@ -88,6 +88,9 @@ class GraphSession(WatchedSession):
         self._watching = False
         super().abandon()
 
+    def hold_functions(self) -> None:
+        """Do nothing: the taps stay attached between the steps by themselves."""
+
     # ---- internals ----
 
     def _attach(self, collects: bool = True) -> None:

@@ -105,6 +105,12 @@ class Service:
         """Give the step that comes next the number of the one that has ended."""
         process_debugger.current().loop -= 1
 
+    def hold_functions(self) -> None:
+        """See functions that the program looks up before the next start."""
+        session = process_debugger.current()
+        if isinstance(session, DumpSession):
+            session.hold_functions()
+
     @property
     def init_step(self) -> int:
         """The number of the first step."""

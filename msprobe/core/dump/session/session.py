@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from msprobe.core.backend.attached_taps import adopt, attach_taps
+from msprobe.core.backend.attached_taps import adopt, attach_taps, hold_functions
 from msprobe.core.backend.perturbation import perturb
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
@@ -101,6 +101,7 @@ class DumpSession:
         self._step: Step | None = None
         self._lazy: LazyStep | None = None  # stands for the step until its first call
         self._taps: contextlib.ExitStack | None = None
+        self._held: contextlib.ExitStack | None = None  # keeps wrappers in place between a stop and a start
         self._applied: list[Undoable] = []  # what is in place, should the taps not be detached as usual
         self._started = False  # between start and stop, whether or not the current step is recorded
         self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
@@ -130,10 +131,22 @@ class DumpSession:
         if backend.kernel_dump is not None:
             expected = "a run that began with dump_enable cannot change to kernels; use L0, L1, mix or debug"
             raise ConfigError([Problem("level", config.level, expected)])
+        self._detach()
         backend.take_over(self.backend, self._focused.values())
         self._filters.close()
         self.config, self.backend, self.plan = config, backend, RecordingPlan.of(config)
         self._prepare()
+
+    def hold_functions(self) -> None:
+        """Keep the wrappers of functions in place until the next start, if that collects.
+
+        What starts at the first call of a model comes too late for a function that the program has looked up before:
+        in ``loss(model(x), y)`` Python looks ``loss`` up first. Between a stop and a start wrappers pass through.
+        """
+        if self._taps is None and self._held is None and self.plan.apis and self._selects_next_step():
+            with noted_in(self._applied), contextlib.ExitStack() as held:
+                hold_functions(self.backend, held)
+                self._held = held.pop_all()
 
     @property
     def current_step(self) -> int:
@@ -338,13 +351,15 @@ class DumpSession:
         """Return whether this start collects; ``again`` for a step that begins without a start."""
         selected = (
             self._rank_selected(rank_id)
-            and self._step_filter.selects_step(self.current_step)
+            and self._selects_next_step()
             and not self.config.load_only
-            and not self._budget.reached
             and (self._checker is None or self._checker.selects(self.current_step))
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self._filters.admit_next_step() if again else self._filters.admit())
+
+    def _selects_next_step(self) -> bool:
+        return self._step_filter.selects_step(self.current_step) and not self._budget.reached
 
     def _resume(self, collects: bool, lazy: bool = False) -> None:
         if collects and self._step is None:
@@ -412,6 +427,8 @@ class DumpSession:
         self._budget.warn(self._root)
 
     def _attach(self, collects: bool = True) -> None:
+        if self._held is not None:
+            self._detach()
         self.thread.scopes.clear()
         # when one tap cannot be attached, the others are detached again
         with noted_in(self._applied), contextlib.ExitStack() as taps:
@@ -455,12 +472,13 @@ class DumpSession:
             self.current.clear()
 
     def _detach(self) -> None:
-        if self._taps is None and not self._applied:
+        if self._taps is None and self._held is None and not self._applied:
             return
         self.current.stop()
-        if self._taps is not None:
-            self._taps.close()
-            self._taps = None
+        for taps in (self._taps, self._held):
+            if taps is not None:
+                taps.close()
+        self._taps = self._held = None
         while self._applied:  # where an interrupt has cut off a tap
             self._applied[-1].undo()
             self._applied.pop()

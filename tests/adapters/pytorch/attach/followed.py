@@ -23,6 +23,9 @@ class Notes:
         self.reason = ""
         self._open: set[str] | None = None
 
+    def expect(self) -> None:
+        self.events.append("expect")
+
     def start(self, models: Mapping[str, nn.Module]) -> None:
         self.events.append("start")
         self._open = (self._open or set()) | {

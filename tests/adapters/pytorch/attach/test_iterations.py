@@ -248,6 +248,23 @@ def test_an_optimizer_of_inputs_ends_no_iteration_of_a_training() -> None:
     assert len(notes.iterations) == 2
 
 
+def test_an_optimizer_of_a_free_tensor_belongs_to_the_iteration() -> None:
+    """As the temperature of a soft actor-critic, which is trained last."""
+    with followed() as notes:
+        model, temperature = Net(), torch.zeros(1, requires_grad=True)
+        optimizer, last = torch.optim.Adam(model.parameters()), torch.optim.Adam([temperature])
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss(model).backward()
+            optimizer.step()
+            assert notes.is_open
+            last.zero_grad()
+            (temperature.exp() * loss(model).detach()).backward()
+            last.step()
+            assert not notes.is_open
+    assert len(notes.iterations) == 3
+
+
 def test_an_optimizer_of_inputs_alone_ends_iterations() -> None:
     with followed() as notes:
         model, image = Net().requires_grad_(False), X.clone().requires_grad_()
