@@ -283,13 +283,10 @@ CATALOGUE = (
     ),
 )
 BY_NAME = {program.name: program for program in CATALOGUE}
-_ENCLOSING = "the call around the first model call of a step is not recorded: Python has looked it up before"
 GAPS: Mapping[tuple[str, str], str] = {
     (STEPS, "forward_forward"): "a call of another model from the same place ends no step",
     (FAULT, "forward_forward-0"): "`cat` leaves no record: the first call that gets what it joins is named",
-    (FAULT, "lora-1"): _ENCLOSING,
     (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
     (FAULT, "word_language_model-1"): "an update by hand on `data` without cleared gradients does not end a step",
-    (CHECK, "wgan"): "`zero_grad` belongs to the step before it, so that the last step of the run seems to lack one",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""

@@ -120,6 +120,8 @@ class Attachment:
         patches.plan(nn.Module, "__call__", functools.wraps(nn.Module.__call__)(call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
         patches.plan(torch.autograd, "backward", self._observed_backward(torch.autograd.backward))
+        for owner in (torch.optim.Optimizer, nn.Module):
+            patches.plan(owner, "zero_grad", self._observed_clearing(owner.zero_grad))
         loader = dataloader._BaseDataLoaderIter
         patches.plan(loader, "__next__", self._observed_loading(loader.__next__))
         self._optimizers.plan(patches)
@@ -189,6 +191,15 @@ class Attachment:
             return result
 
         return backward
+
+    def _observed_clearing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            if not (is_traced() or self._disabled or self._thread.inside or self._optimizers.updating):
+                self._clear(owner, call_site())
+            return original(owner, *args, **kwargs)
+
+        return zero_grad
 
     def _observed_loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -296,6 +307,13 @@ class Attachment:
     def _went_backward(self) -> None:
         self._iterations.backward()
         self._confirm()
+
+    @_guarded
+    def _clear(self, owner: Any, site: Site) -> None:
+        """Take note that gradients are cleared, which may belong to the next iteration."""
+        if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, ".zero_grad"):
+            self._end()
+        self._iterations.clear(owner, site, self._open)
 
     def _is_evaluation_of(self, module: nn.Module) -> bool:
         """Return whether the iteration so far is evaluation, as a call of its only model shows."""

@@ -2,7 +2,8 @@
 
 An *update* is the step of an optimizer, or parameters that the program changes or gradients that it clears by itself.
 An iteration ends after an update when every optimizer of the program has made one in it; or else before the program,
-after an update, comes back to a call that it made before that update: the same model, called from the same place.
+after an update, comes back to a call that it made before that update: the same model, or the same ``zero_grad``, called
+from the same place.
 """
 
 from __future__ import annotations
@@ -49,16 +50,19 @@ class Iterations:
         self.went_backward = False
         self.ended_by: str | None = None
         self._updated: set[int] = set()
+        self._called: set[int] = set()
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
+        self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
         self._parameters = ChangesByHand()
 
     def begin(self) -> None:
         """Begin the next iteration."""
         self.went_backward = False
         self._updated.clear()
+        self._called.clear()
         self._before.clear()
-        self._since.clear()
+        self._since, self._ahead = self._ahead, set()
         self._parameters = ChangesByHand()
 
     def updated(self, optimized: bool) -> bool:
@@ -67,29 +71,41 @@ class Iterations:
 
     def called(self) -> set[int]:
         """Return the ids of the models that were called in this iteration."""
-        return {model for model, _ in self._since | self._before}
+        return self._called
 
     def is_repeated(self, model: nn.Module, site: Site) -> bool:
         """Return whether this call was made before in this iteration."""
         return (id(model), site) in self._since or (id(model), site) in self._before
 
     def call(self, model: nn.Module, site: Site) -> None:
-        """Take note of a call that belongs to this iteration."""
+        """Take note of a call of a model that belongs to this iteration."""
+        self._called.add(id(model))
         self._since.add((id(model), site))
+
+    def clear(self, owner: Any, site: Site, running: bool) -> None:
+        """Take note of a ``zero_grad`` of an optimizer or model, in this iteration or (not ``running``) before it."""
+        (self._since if running else self._ahead).add((id(owner), site))
 
     def watch(self, model: nn.Module) -> None:
         """Look for changes by hand of a model that is trained."""
         self._parameters.watch(model)
 
-    def comes_back(self, model: nn.Module, site: Site, optimized: bool) -> bool:
-        """Return whether a call is the first of the next iteration; ``optimized``: whether there is an optimizer."""
-        call = (id(model), site)
+    def comes_back(self, owner: Any, site: Site, optimized: bool, method: str = "") -> bool:
+        """Return whether a call is the first of the next iteration.
+
+        Args:
+            owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them.
+            site: where.
+            optimized: whether there is an optimizer.
+            method: what is called of it, with a dot in front.
+        """
+        call, name = (id(owner), site), f"{type(owner).__name__}{method}"
         if call in self._before:
-            self.ended_by = f"before {type(model).__name__} is called from the same place again after an update"
+            self.ended_by = f"before {name} is called from the same place again after an update"
             return True
         if call in self._since and self._parameters.happened(optimized):
             self.ended_by = (
-                f"before {type(model).__name__} is called from the same place again after the program itself has "
+                f"before {name} is called from the same place again after the program itself has "
                 "changed parameters or cleared gradients"
             )
             return True

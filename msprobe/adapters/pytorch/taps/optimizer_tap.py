@@ -166,26 +166,21 @@ class TorchOptimizerTap:
     def _gradient_calls(self) -> Patches:
         """Return patches that report where gradients are computed and cleared."""
         patches = Patches()
-        for owner, name in (
-            (torch.autograd, "backward"),
-            (torch.optim.Optimizer, "zero_grad"),
-            (torch.nn.Module, "zero_grad"),
-        ):
-            patches.plan(owner, name, self._reported(name, getattr(owner, name)))
+        patches.plan(torch.autograd, "backward", self._reported_backward(torch.autograd.backward))
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            patches.plan(owner, "zero_grad", self._reported_clearing(owner.zero_grad))
         return patches
 
-    def _reported(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _reported_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
             if is_traced():
                 return original(*args, **kwargs)
             self._threads.note()
             observer = self._current.observer
             if observer is None:
                 return original(*args, **kwargs)
-            observer.gradient_call(name)
-            if name != "backward":
-                return original(*args, **kwargs)
+            observer.gradient_call("backward")
             observer.training_call("", self._kept.before_backward, None)
             try:
                 with self._passes.running():
@@ -193,7 +188,21 @@ class TorchOptimizerTap:
             finally:
                 observer.training_call("", self._kept.after_backward, None)
 
-        return call
+        return backward
+
+    def _reported_clearing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def zero_grad(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(*args, **kwargs)
+            self._threads.note()
+            result = original(*args, **kwargs)
+            observer = self._current.observer  # none where this call has begun the next iteration (attach)
+            if observer is not None:
+                observer.gradient_call("zero_grad")
+            return result
+
+        return zero_grad
 
     def _with_scope(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

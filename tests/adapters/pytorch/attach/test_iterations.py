@@ -232,6 +232,23 @@ def test_both_steps_of_a_gan_are_one_iteration(critics: int, last: set[str]) -> 
     assert notes.iterations == [{f"{name}:{name}" for name in last}] * 6
 
 
+def test_clearing_gradients_begins_an_iteration_as_a_call_does() -> None:
+    """An iteration in which one of two optimizers is idle ends where one with both does: before ``zero_grad``."""
+    with followed() as notes:
+        generator, discriminator = Generator(), Discriminator()
+        ours, theirs = torch.optim.Adam(generator.parameters()), torch.optim.Adam(discriminator.parameters())
+        for number in range(6):
+            theirs.zero_grad()
+            assert not notes.is_open
+            (discriminator(X) - discriminator(generator(X).detach())).mean().backward()
+            theirs.step()
+            if number % 3 == 0:
+                ours.zero_grad()
+                discriminator(generator(X)).mean().backward()
+                ours.step()
+    assert len(notes.iterations) == 6
+
+
 def test_an_optimizer_of_inputs_ends_no_iteration_of_a_training() -> None:
     """The inner steps of an attack are no iterations, where another optimizer trains the model."""
     with followed() as notes:
