@@ -5,6 +5,7 @@ With ``deferred`` the statistics come only at ``settle``, as from a device.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class FakeTensorOps:
     def __init__(self, precision: Any = "low", deferred: bool = False) -> None:
         self._precision = precision
         self._deferred = deferred
+        self._lock = threading.Lock()
         self._pending: list[tuple[dict[str, Any], Any]] = []
 
     def describe(self, tensor: Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
@@ -36,7 +38,8 @@ class FakeTensorOps:
         if statistics:
             set_statistics(node, NO_STATS)
             if self._deferred:
-                self._pending.append((node, array.copy()))
+                with self._lock:
+                    self._pending.append((node, array.copy()))
             else:
                 self._fill(node, array)
         node["requires_grad"] = tensor.requires_grad
@@ -52,7 +55,8 @@ class FakeTensorOps:
         return bool(self._pending)
 
     def settle(self) -> None:
-        pending, self._pending = self._pending, []
+        with self._lock:
+            pending, self._pending = self._pending, []
         for node, array in pending:
             self._fill(node, array)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,15 @@ import torch
 from torch import nn
 
 pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def limit_of_python() -> Iterator[None]:
+    """Run a test under the limit that Python has by itself: MindSpore sets another one, as deep as the stack of C."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 class Recursive(nn.Module):
