@@ -30,6 +30,7 @@ CALLS = "calls"
 """The property of a test that holds a number of calls."""
 MATRICES: dict[str, str] = {
     "alerts": "Normal trainings under the monitor: no alert; a spike and a NaN planted in them are found.",
+    "benchmarks": "The programs in benchmarks/ run, on sizes too small to say anything about speed.",
     "benign": "Harmless changes x ten model families x dtypes and emulated devices: the verdict is `same`.",
     "check": "Trainings with one planted fault each, without it, and correct ones: msprobe check names faults alone.",
     "compiled": "Operators that inductor computes wrongly: node and line are named; correct models compile silently.",
@@ -46,6 +47,7 @@ MATRICES: dict[str, str] = {
     "operators": "Operators of which torch has samples, in three dtypes: run again, all but known defects are right.",
     "pages": "What a reader does in the page of the viewer, from the local server and from one file.",
     "planted": "Wrong kernels in 44 operators of ATen: acc_check finds each at the calls that it changes alone.",
+    "programs": "Trainings of public repositories under msprobe run: steps, models, losses, twice, faults, check.",
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",

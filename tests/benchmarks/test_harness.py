@@ -37,6 +37,7 @@ def generate(folder: Path, entries: int, seed: int, noise: float, share: float) 
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_collect_counts_entries_of_recorded_variants_only(tmp_path: Path) -> None:
     costs = tmp_path / "costs.jsonl"
     rows = run(
@@ -51,12 +52,14 @@ def test_collect_counts_entries_of_recorded_variants_only(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_scale_reports_each_size() -> None:
     rows = run("scale", "--calls", "2,5", "--repeats", "1")
     assert [row[:2] for row in rows] == [["ours", "2"], ["ours", "5"]]
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_compiled_counts_the_entries_of_both_forms() -> None:
     rows = run("compiled", "--workload", "ops:calls=3,elements=4,backward=1", "--rounds", "1", "--steps", "1")
     assert [row[0].split(", ")[1] for row in rows] == ["msprobe", "msprobe_aten"]
@@ -65,6 +68,7 @@ def test_compiled_counts_the_entries_of_both_forms() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_memory_compares_with_the_plain_process() -> None:
     rows = run("memory", "--workload", TINY, "--steps", "1", "--repeats", "1")
     assert [row[1] for row in rows] == ["L1.statistics", "created", "none"]
@@ -79,6 +83,7 @@ def test_kernel_reports_each_dtype() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_cli_runs_every_kind_of_case() -> None:
     cases = ["help", "statistics:20", "same:20", "tiny:20", "some:20", "md5:20", "tensor:0.01", "xlsx:20"]
     cases += ["trend:40", "checkpoint:1"]
@@ -116,6 +121,7 @@ def test_a_chained_call_gets_what_the_call_before_returned(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 @pytest.mark.browser
 @pytest.mark.skipif(
     importlib.util.find_spec("selenium") is None or not (shutil.which("chromium") and shutil.which("chromedriver")),
@@ -128,6 +134,7 @@ def test_view_measures_both_ways_to_look() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 def test_ranks_reports_each_number_of_ranks() -> None:
     rows = run("ranks", "--ranks", "1,3", "--entries", "20", "--executors", "serial,processes")
     assert [row[:2] for row in rows] == [["serial", "1"], ["processes", "1"], ["serial", "3"], ["processes", "3"]]
@@ -147,6 +154,7 @@ def test_setup_check_prints_ratios() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("benchmarks")
 @pytest.mark.skipif(fused is None, reason="needs the compiled kernel")
 def test_monitor_compares_with_reading_alone() -> None:
     small = "llama:layers=1,hidden=32,vocab=64"

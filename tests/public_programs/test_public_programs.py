@@ -17,11 +17,14 @@ import msprobe
 from msprobe.check.job import check
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.report.summary_text import summary_text
+from tests.matrices import matrix_params
 from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, GAPS, LOSSES, MODELS, REPEATED, STEPS, Program
 from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, record
 from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
+SAMPLE = {"actor_critic", "dcgan", "diffusion", "forward_forward", "lora", "td3", "wgan", "word_language_model"}
+"""Programs that CI runs: those with a gap, several models or updates by hand."""
 
 
 def cases(judgement: str, numbers: Callable[[Program], range] = lambda _: range(1)) -> pytest.MarkDecorator:
@@ -35,7 +38,9 @@ def cases(judgement: str, numbers: Callable[[Program], range] = lambda _: range(
         return pytest.param(*values, id=name, marks=marks)
 
     names = ("program", "number") if judgement == FAULT else ("program",)
-    return pytest.mark.parametrize(names, [case(one, number) for one in CATALOGUE for number in numbers(one)])
+    params = [case(one, number) for one in CATALOGUE for number in numbers(one)]
+    sample = [param.id or "" for param in params if (param.id or "").split("-")[0] in SAMPLE]
+    return pytest.mark.parametrize(names, matrix_params("programs", params, sample))
 
 
 def compared(folder: Path, target: str, golden: str) -> CompareSummary:

@@ -223,6 +223,7 @@ def test_runs_that_cannot_be_compared_say_why(driver: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("pages")
 def test_200_000_rows_stay_fluid(driver: Any, tmp_path: Path) -> None:
     """Only the rows in sight exist; order, search and scrolling answer at once (with room for a loaded machine)."""
     sides = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from msprobe.core.errors import MsprobeException
+from msprobe.setup_check.collection.checker import ConfigChecker
 from msprobe.setup_check.comparison import compare_documents
 from msprobe.setup_check.pack import read_pack
 from tests import forked
@@ -91,20 +95,23 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("fmk='jax'", "fmk is one of pytorch, mindspore"),
-        ("output_zip_path='a.tar'", "give a name that ends in .zip"),
-        ("shell_path='absent.sh'", "absent.sh: cannot be read"),
-        ("steps=0", "steps is a number of forward passes"),
-        ("model='x'", "model is a model, or a list of its chunks, got 'x'"),
-        ("shell_path=5", "shell_path is a script or a list of scripts, got 5"),
-        ("arguments=5", "arguments holds no settings"),
+        ({"fmk": "jax"}, "fmk is one of pytorch, mindspore"),
+        ({"output_zip_path": "a.tar"}, "give a name that ends in .zip"),
+        ({"shell_path": "absent.sh"}, "absent.sh: cannot be read"),
+        ({"steps": 0}, "steps is a number of forward passes"),
+        ({"model": "x"}, "model is a model, or a list of its chunks, got 'x'"),
+        ({"shell_path": 5}, "shell_path is a script or a list of scripts, got 5"),
+        ({"arguments": 5}, "arguments holds no settings"),
     ],
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
-def test_wrong_arguments(arguments: str, message: str) -> None:
-    code = f"from msprobe.core.config_check import ConfigChecker; ConfigChecker({arguments})"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert process.returncode == 1
-    assert message in process.stderr.splitlines()[-1]
+def test_wrong_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MsprobeException, match=re.escape(message)):
+        ConfigChecker(**arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_training_leaves_its_set_up(tmp_path: Path) -> None:
