@@ -30,7 +30,8 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
-_UNMADE = "a value that no recorded call returns"
+UNMADE = "a value that no recorded call returns"
+"""In words, what no recorded call has made."""
 _REACH = 64
 """How many entries away the other run may make the call."""
 
@@ -164,7 +165,7 @@ def call_instead(table: LeafTable, entry: int, *, golden_only: bool) -> int | No
 
 
 def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, before: int) -> str | None:
-    """Return in words which results of calls the two runs give to a call; None where it is the same one, or none.
+    """Return in words which results of calls the two runs give to a call; None where no recorded call returns them.
 
     Args:
         table: both dumps; its entries are in the order of the target.
@@ -181,9 +182,10 @@ def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, b
         if other.of_both and order.get(other.golden or "", len(order)) < order.get(own.golden or "", 0):
             makers[1], later = maker, ", and the target makes that call afterwards"
     if makers[0] == makers[1]:
-        return None
+        same = makers[0]
+        return None if same is None else f"both runs give it what {table.entries[same].sided} returns, which agrees"
     texts = [
-        _UNMADE if maker is None else f"what {table.entries[maker][side]} returns" for side, maker in enumerate(makers)
+        UNMADE if maker is None else f"what {table.entries[maker][side]} returns" for side, maker in enumerate(makers)
     ]
     return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
 

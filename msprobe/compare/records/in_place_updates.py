@@ -98,4 +98,4 @@ def _fingerprint(raw: Any) -> _Fingerprint | None:
     """Return what recognises a tensor, None for one without statistics or with equal elements."""
     if not is_tensor(raw) or raw.get(LARGEST.name) is None or raw.get(LARGEST.name) == raw.get(SMALLEST.name):
         return None
-    return str(raw["shape"]), *(raw.get(name) for name in STATISTIC_NAMES)
+    return str(raw["shape"]), *(repr(raw.get(name)) for name in STATISTIC_NAMES)  # a damaged one may hold anything
