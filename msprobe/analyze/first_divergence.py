@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msprobe.analyze.call_order import UNMADE, call_instead, exchanged_call, moved_call, other_value
 from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.cut_gradients import CutGradients
-from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter
+from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
 from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
@@ -210,6 +210,10 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
         if lost:
             return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
+        name = parameter_name(self.comparison, entry, rows[0])
+        if self._later_step and (note := changed_otherwise(self.comparison, entry, rows[0], name)):
+            self.place_told = True
+            return self.result(entry, rows[0], self.module(entry), note)
         kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
         if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")

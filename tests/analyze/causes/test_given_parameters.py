@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,45 @@ def own_weight(folder: Path, level: str, begin: float = 1.0, later: float = 1.0)
     forget()
 
 
+def moving_average(folder: Path, level: str, decay: float, rate: float = 0.1) -> None:
+    """A student, and a teacher that follows it after each step, outside of what is recorded."""
+    forget()
+    torch.manual_seed(0)
+    student = nn.Linear(4, 4)
+    models = nn.ModuleDict({"teacher": copy.deepcopy(student), "student": student})
+    optimizer = torch.optim.SGD(student.parameters(), lr=rate)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": level, "task": "statistics"})
+    for _ in range(3):
+        x = torch.randn(3, 4)
+        debugger.start(models)
+        with torch.no_grad():
+            wanted = models["teacher"](x) + 1.0
+        optimizer.zero_grad()
+        (student(x) - wanted).square().mean().backward()
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+        for own, other in zip(models["teacher"].parameters(), student.parameters(), strict=True):
+            own.data.mul_(decay).add_(other.data, alpha=1.0 - decay)
+    forget()
+
+
 def found(target: Path, golden: Path) -> FirstDivergence:
     first = msprobe.compare(target, golden).summary.first_divergence
     assert first is not None
     return first
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+def test_a_moving_average_is_changed_by_no_optimizer(recordings: Recordings, level: str) -> None:
+    first = found(recordings(moving_average, level, 0.9), recordings(moving_average, level, 0.99))
+    assert (first.step, first.module, first.slot) == (1, "teacher.Linear", "parameters.weight")
+    assert "something that is no optimizer has changed teacher.weight between the steps (" in first.reason
+
+
+def test_a_moving_average_of_wrong_parameters_is_no_cause(recordings: Recordings) -> None:
+    first = found(recordings(moving_average, "mix", 0.9), recordings(moving_average, "mix", 0.9, 0.2))
+    assert first.module == "optimizer" and "the learning rate of SGD is 0.1 in the target" in first.reason
 
 
 @pytest.mark.parametrize(
