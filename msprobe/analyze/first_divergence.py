@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msprobe.analyze.call_order import UNMADE, call_instead, exchanged_call, moved_call, other_value
+from msprobe.analyze.call_order import (
+    UNMADE,
+    call_instead,
+    exchanged_call,
+    moved_call,
+    one_sided_source,
+    other_value,
+)
 from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
@@ -134,6 +141,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             self._unused,
             self._exchanged,
             self.cut_term,
+            self._one_sided_input,
             self._unexplained_input,
             self.cut_gradient,
             self.result_of_model,
@@ -338,8 +346,18 @@ class _DivergenceSearch(CutGradients, MergedRanks):
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the last collective before it that one side alone makes."""
         number = collective_of_one_side(self.comparison, entry, row)
-        if number is None:
+        return None if number is None else self._missing_before(number, entry, row)
+
+    def _one_sided_input(self, entry: int) -> FirstDivergence | None:
+        """Describe a call by the call of one run that its wrong input comes from, though excused by itself."""
+        rows = self._without_masks(self.tensor_inputs(entry))
+        if not rows or self.comparison.target.merged or self.table.keys[entry].phase != Phase.FORWARD.value:
             return None
+        number = one_sided_source(self.table, rows[0], self._begin(entry), self.tensor_inputs)
+        return None if number is None else self._missing_before(number, entry, rows[0])
+
+    def _missing_before(self, number: int, entry: int, row: int) -> FirstDivergence:
+        """Describe a call that one run alone makes, and the value of a later call that shows it."""
         description = self._missing(number)
         description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
         return description
