@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import sums_of
 from msprobe.compare.records.entries import OPTIMIZER, entry_keys, parent_of, path_of
-from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
-from msprobe.compare.records.likeness import distance, recorded_alike
+from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update, fingerprint
+from msprobe.compare.records.likeness import distance
 from msprobe.compare.records.optimizer_steps import optimizer_steps, parameters_after
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
@@ -51,11 +51,16 @@ def given_parameter(comparison: Comparison, entry: int, row: int) -> GivenParame
         last = InPlaceUpdates(entry_keys(dump.data, dump.construct), dump.data).last(raws[side])
         updated += last is not None and _is_parameter(dump, last)
         after = raws[side] if last is None else last.leaf.raw
-        names |= {name for name, raw in parameters_after(dump).items() if recorded_alike(raw, after)}
-        names |= {name for name, pair in left.items() if recorded_alike(pair[side], raws[side])}
+        names |= {name for name, raw in parameters_after(dump).items() if _is_same(raw, after)}
+        names |= {name for name, pair in left.items() if _is_same(pair[side], raws[side])}
     if len(names) == 1:
         return GivenParameter(names.pop())
     return GivenParameter(None) if updated == len(raws) else None
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    own = fingerprint(one)
+    return own is not None and own == fingerprint(other)
 
 
 def _is_parameter(dump: Dump, update: Update) -> bool:
