@@ -17,7 +17,7 @@ gets in the other run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import lt
 from typing import Any, NamedTuple
 
@@ -30,7 +30,8 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
-_UNMADE = "a value that no recorded call returns"
+UNMADE = "a value that no recorded call returns"
+"""In words, what no recorded call has made."""
 _REACH = 64
 """How many entries away the other run may make the call."""
 
@@ -164,7 +165,7 @@ def call_instead(table: LeafTable, entry: int, *, golden_only: bool) -> int | No
 
 
 def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, before: int) -> str | None:
-    """Return in words which results of calls the two runs give to a call; None where it is the same one, or none.
+    """Return in words which results of calls the two runs give to a call; None where no recorded call returns them.
 
     Args:
         table: both dumps; its entries are in the order of the target.
@@ -181,18 +182,52 @@ def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, b
         if other.of_both and order.get(other.golden or "", len(order)) < order.get(own.golden or "", 0):
             makers[1], later = maker, ", and the target makes that call afterwards"
     if makers[0] == makers[1]:
-        return None
+        same = makers[0]
+        return None if same is None else f"both runs give it what {table.entries[same].sided} returns"
     texts = [
-        _UNMADE if maker is None else f"what {table.entries[maker][side]} returns" for side, maker in enumerate(makers)
+        UNMADE if maker is None else f"what {table.entries[maker][side]} returns" for side, maker in enumerate(makers)
     ]
     return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
+
+
+def one_sided_source(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
+    """Return the first of the calls of one run alone that a wrong value comes from; None where it does not.
+
+    Calls of both runs that pass the wrong value on lie in between: where their module or formula agrees in the end,
+    they and the calls of one run are excused.
+
+    Args:
+        table: both dumps.
+        row: the value.
+        before: the entry that gets it.
+        wrong: returns the rows of the wrong inputs of an entry.
+    """
+    flows = [
+        ValueFlow(table, in_golden=in_golden, alone=_alone(table, in_golden=in_golden)) for in_golden in (False, True)
+    ]
+    while True:
+        leaves = table.target[row], table.golden[row]
+        made = [
+            None if leaf is None else flow.maker(leaf.raw, before) for flow, leaf in zip(flows, leaves, strict=True)
+        ]
+        for flow, maker in zip(flows, made, strict=True):
+            if maker is not None and maker in flow.alone:
+                return flow.chain(maker)[0]
+        if made[0] is None or made[0] != made[1] or not (rows := wrong(made[0])):
+            return None
+        row, before = rows[0], made[0]
+
+
+def _alone(table: LeafTable, *, in_golden: bool) -> set[int]:
+    """Return the entries that one side alone has."""
+    return {number for number, pair in enumerate(table.entries) if pair[not in_golden] is None}
 
 
 def _maker(table: LeafTable, row: int, before: int, *, in_golden: bool) -> int | None:
     """Return the last call before an entry that made the value of a row on one side; None where none did."""
     leaf = (table.target, table.golden)[in_golden][row]
-    alone = {number for number, pair in enumerate(table.entries) if pair[not in_golden] is None}
-    return None if leaf is None else ValueFlow(table, in_golden=in_golden, alone=alone).maker(leaf.raw, before)
+    flow = ValueFlow(table, in_golden=in_golden, alone=_alone(table, in_golden=in_golden))
+    return None if leaf is None else flow.maker(leaf.raw, before)
 
 
 def _moved(own: EntryPair, other: EntryPair, between: EntryPair, *, first: bool) -> MovedCall:

@@ -22,7 +22,14 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 OTHER_VALUE = "its input differs: "
-UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, a conversion, numbers of Python)"
+UNRECORDED = (
+    f"{OTHER_VALUE}what makes it leaves no record (a view, a slice, a conversion, numbers of Python, a function of "
+    "autograd that the program has written)"
+)
+UNRECORDED_GRADIENT = (
+    f"{OTHER_VALUE}what passes this gradient on leaves no record (a hook, a view, a function of autograd that the "
+    "program has written)"
+)
 
 
 class ComparedEntries:
@@ -146,7 +153,7 @@ class ComparedEntries:
 
 def without_origin(reason: str) -> str:
     """Return a reason without what it says of the origin of a wrong input, for one that says more of it."""
-    return reason.removesuffix(f"; {UNEXPLAINED}").partition(f"; {OTHER_VALUE}")[0]
+    return reason.partition(f"; {OTHER_VALUE}")[0]
 
 
 def add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:

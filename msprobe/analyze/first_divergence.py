@@ -11,13 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call, other_value
+from msprobe.analyze.call_order import (
+    UNMADE,
+    call_instead,
+    exchanged_call,
+    moved_call,
+    one_sided_source,
+    other_value,
+)
 from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.cut_gradients import CutGradients
+from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
 from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import OTHER_VALUE, UNEXPLAINED, add_figures
+from msprobe.analyze.compared_entries import OTHER_VALUE, UNRECORDED, UNRECORDED_GRADIENT, add_figures
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -35,6 +43,7 @@ from msprobe.compare.regions.cut_gradients import (
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
+from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Role, RowKind
 
 
@@ -132,6 +141,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             self._unused,
             self._exchanged,
             self.cut_term,
+            self._one_sided_input,
             self._unexplained_input,
             self.cut_gradient,
             self.result_of_model,
@@ -208,6 +218,10 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         lost = [row for row in rows if self.comparison.judged.kind[row] == RowKind.NOT_UPDATED]
         if lost:
             return self.result(entry, lost[0], OPTIMIZER, "the step before agrees, so what it updated is not kept")
+        name = parameter_name(self.comparison, entry, rows[0])
+        if self._later_step and (note := changed_otherwise(self.comparison, entry, rows[0], name)):
+            self.place_told = True
+            return self.result(entry, rows[0], self.module(entry), note)
         kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
         if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
@@ -253,11 +267,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return None
         rows = self._without_masks(rows) or rows
         ancestors, numbers = list(self.ancestors(entry)), self.entry_by_name(entry)
-        for ancestor in ancestors:
-            number = numbers.get(ancestor)
-            own = [] if number is None else self._owned(number, rows[0])
-            if number is not None and own:
-                return self._part_of_parameter(number, own[0], entry) or self._own_parameter(number)
+        if (description := self._given_parameter(entry, rows[0])) is not None:
+            return description
         enclosing: str | None = None
         call, row = entry, rows[0]
         for ancestor in ancestors:
@@ -279,20 +290,74 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
         return description or self.result(call, row, enclosing, self._other_value(call, row))
 
+    def _given_parameter(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe a parameter that a call gets: one that a module around it has, or one that no module records."""
+        numbers = self.entry_by_name(entry)
+        for number in (numbers[name] for name in self.ancestors(entry) if name in numbers):
+            if own := self._owned(number, row):
+                return self._part_of_parameter(number, own[0], entry) or self._own_parameter(number)
+        if self.comparison.target.merged or self._made(entry, row) is not None:
+            return None
+        given = given_parameter(self.comparison, entry, row)
+        if given is None:
+            return None
+        note = None if not self._later_step else changed_otherwise(self.comparison, entry, row, given.name)
+        self.place_told = note is not None
+        note = note or OTHER_VALUE + given.note(later_step=self._later_step)
+        return self.result(entry, row, self.module(entry), note)
+
     def _other_value(self, call: int, row: int) -> str:
         """Return in words where the wrong input of a call comes from, which is not wrong as long as it is not given."""
-        if self.table.keys[call].phase != "forward" or self.comparison.target.merged:
-            return UNEXPLAINED
+        unrecorded = UNRECORDED if self.table.keys[call].phase == Phase.FORWARD.value else UNRECORDED_GRADIENT
+        if self.comparison.target.merged:
+            return unrecorded
+        text = self._made(call, row)
+        if text is not None and UNMADE not in text:
+            return OTHER_VALUE + text
+        return (unrecorded if text is None else OTHER_VALUE + text) + self._call_before(call)
+
+    def _made(self, call: int, row: int) -> str | None:
+        """Return in words which calls make the wrong input of a call in both runs; None where none is recorded."""
+        return other_value(self.table, list(self.comparison.golden.data), row, call, self._begin(call))
+
+    def _begin(self, call: int) -> int:
+        """Return the first entry inside of a call, or the call."""
         name = self.name(call)
-        begin = next((number for number in range(call) if name in self.ancestors(number)), call)
-        text = other_value(self.table, list(self.comparison.golden.data), row, call, begin)
-        return UNEXPLAINED if text is None else OTHER_VALUE + text
+        return next((number for number in range(call) if name in self.ancestors(number)), call)
+
+    def _call_before(self, call: int) -> str:
+        """Return in words which call of the same phase comes just before a call, where it agrees and stands in another
+        line: what is wrong is made between both lines."""
+        phase, around = self.table.keys[call].phase, set(self.ancestors(call))
+        before = next(
+            (
+                number
+                for number in range(self._begin(call) - 1, -1, -1)
+                if self.table.keys[number].phase == phase and self.name(number) not in around
+            ),
+            None,
+        )
+        if before is None or not self.table.entries[before].of_both or self.differing_rows(before):
+            return ""
+        source = self.source(before).own.source
+        near = source and source != self.source(call).own.source
+        return f"; the call before it, {self.table.entries[before].sided}, agrees ({source})" if near else ""
 
     def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe a call after the backward passes by the last collective before it that one side alone makes."""
         number = collective_of_one_side(self.comparison, entry, row)
-        if number is None:
+        return None if number is None else self._missing_before(number, entry, row)
+
+    def _one_sided_input(self, entry: int) -> FirstDivergence | None:
+        """Describe a call by the call of one run that its wrong input comes from, though excused by itself."""
+        rows = self._without_masks(self.tensor_inputs(entry))
+        if not rows or self.comparison.target.merged or self.table.keys[entry].phase != Phase.FORWARD.value:
             return None
+        number = one_sided_source(self.table, rows[0], self._begin(entry), self.tensor_inputs)
+        return None if number is None else self._missing_before(number, entry, rows[0])
+
+    def _missing_before(self, number: int, entry: int, row: int) -> FirstDivergence:
+        """Describe a call that one run alone makes, and the value of a later call that shows it."""
         description = self._missing(number)
         description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
         return description

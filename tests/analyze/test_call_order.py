@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msprobe
+from msprobe.analyze.call_order import one_sided_source
+from msprobe.analyze.compared_entries import ComparedEntries
+from msprobe.compare.comparison import Comparison, compare_dumps
 from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.report.summary_text import summary_text
 from tests.compare.dumps import call, module, number, tensor, write
 
@@ -129,3 +135,35 @@ def test_a_null_gradient_is_no_gradient(tmp_path: Path) -> None:
     result = msprobe.compare(tmp_path / "t", tmp_path / "g")
     text = summary_text(result.summary)
     assert "no gradient in the target (null)" in text and "kind:   no gradient in the target" in text
+
+
+def test_a_wrong_value_is_followed_back_to_the_first_call_of_one_run(tmp_path: Path) -> None:
+    """``tanh(0.8 * (x + x ** 3))`` without the last term: the product is a call of both runs."""
+    power, sum_, product = (f"Tensor.__{name}__.0.forward" for name in ("pow", "add", "mul"))
+    shared = {RELU: call([tensor(1.0)], [tensor(2.0)])}
+    golden = {
+        **shared,
+        power: call([tensor(2.0), number(3)], [tensor(6.0)]),
+        sum_: call([tensor(2.0), tensor(6.0)], [tensor(8.0)]),
+        product: call([tensor(8.0), number(0.8)], [tensor(9.0)]),
+        TANH: call([tensor(9.0)], [tensor(1.5)]),
+    }
+    target = {
+        **shared,
+        product: call([tensor(2.0), number(0.8)], [tensor(3.0)]),
+        TANH: call([tensor(3.0)], [tensor(1.4)]),
+    }
+    stacks = {name: ["File /src/net.py, line 1, in forward, \n x = f(x)"] for name in golden}
+    for one, two in ((target, golden), (golden, target)):
+        folders = [write(tmp_path / f"{len(one)}{at}", data, {}, stacks) for at, data in enumerate((one, two))]
+        dumps = [load_dump(place) for folder in folders for place in find_dumps(folder)]
+        table, wrong = _with_wrong_inputs(compare_dumps(*dumps))
+        names = [pair.name for pair in table.entries]
+        for user in (product, TANH):
+            before = names.index(user)
+            assert one_sided_source(table, wrong(before)[0], before, wrong) == names.index(power)
+        assert one_sided_source(table, table.rows_of(names.index(RELU))[0], names.index(RELU), wrong) is None
+
+
+def _with_wrong_inputs(comparison: Comparison) -> tuple[LeafTable, Callable[[int], list[int]]]:
+    return comparison.table, ComparedEntries(comparison).tensor_inputs

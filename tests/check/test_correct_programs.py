@@ -12,14 +12,16 @@ from tests.matrices import matrix_params
 pytest.importorskip("torch")
 
 from tests.check.correct_programs import PROGRAMS, TRANSFORMERS, transformer, transformer_in_autocast
+from tests.check.functional_programs import FUNCTIONAL
 from tests.check.lookalike_programs import LOOKALIKES
 
-CORRECT = PROGRAMS | LOOKALIKES
+CORRECT = PROGRAMS | LOOKALIKES | FUNCTIONAL
 
 SAMPLE = {
     *("convolutions_with_validation", "low_rank_adapters", "adversaries", "accumulated", "cleared_by_hand"),
     *("scaled", "teacher", "value_learning", "t5", "narrow_gates"),
     *("attack_on_data", "combined_gradients", "pairs_on_purpose", "copied_text"),
+    *FUNCTIONAL,
 }
 
 

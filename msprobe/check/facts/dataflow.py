@@ -1,7 +1,8 @@
 """Where values of a step come from and whether they reach a backward pass: a call gets what another one returned.
 
 Values are known again by statistics that no view changes. So a call after ``reshape`` or ``transpose``, which are not
-always recorded, still gets what the call before them returned.
+always recorded, still gets what the call before them returned. A value without numbers, such as one inside ``vmap``, is
+known again by nothing.
 """
 
 from __future__ import annotations
@@ -38,9 +39,18 @@ def _product(shape: tuple[Any, ...]) -> int:
     return math.prod(length if isinstance(length, int) else 0 for length in shape)
 
 
+def has_mark(raw: Mapping[str, Any]) -> bool:
+    """Return whether a recorded tensor has numbers, by which it is known again."""
+    return raw.get("Max") is not None
+
+
 def mark(raw: Mapping[str, Any]) -> int:
-    """Return a number by which the same values are known again, whatever their shape."""
-    return hash((raw.get("Max"), raw.get("Min"), raw.get("Norm"), count_of(raw)))
+    """Return a number by which the same values are known again, whatever their shape.
+
+    A tensor without numbers has a mark of its own: equal sizes are no reason to take two for one.
+    """
+    largest = raw.get("Max")
+    return id(raw) if largest is None else hash((largest, raw.get("Min"), raw.get("Norm"), count_of(raw)))
 
 
 def mark_of(tensor: Tensor) -> int:
@@ -132,7 +142,7 @@ def unknown_weights(calls: Sequence[Call], known: Collection[int]) -> list[Call]
 
 def _trained_weight(call: Call) -> int | None:
     weight = call.argument(1, "weight")
-    return mark(weight) if is_tensor(weight) and weight.get("requires_grad") is True else None
+    return mark(weight) if is_tensor(weight) and has_mark(weight) and weight.get("requires_grad") is True else None
 
 
 def reaching_modules(calls: Sequence[Call], wanted: Sequence[Call]) -> list[Call]:

@@ -12,6 +12,7 @@ from typing import Any
 from msprobe.check.facts.calls import Call, is_finite, path_of_gradients, read_call
 from msprobe.check.facts.dataflow import (
     count_of,
+    has_mark,
     mark_of,
     numbers_of_parameters,
     reaching_modules,
@@ -47,7 +48,7 @@ from msprobe.core.errors import ReadError, error_text
 from msprobe.core.host import paused_gc
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.core.store.record_walk import PARAMETER_GRAD, SHARD, is_tensor, leaves
+from msprobe.core.store.record_walk import NO_DATA, PARAMETER_GRAD, SHARD, is_tensor, leaves
 
 CAST_DOWN = frozenset({
     *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),
@@ -123,6 +124,7 @@ class _Reader:
         self._outside: list[OutsideWeight] = []
         self._non_finite = False
         self._backward = False
+        self._reached: set[tuple[str, int]] = set()
         self._groups = group_ranks(dump)
 
     def view(self) -> StepView:
@@ -132,6 +134,7 @@ class _Reader:
         dump = self._dump
         training = training_calls(dump)
         self._follow_parameters()
+        reached = {call.name for call in self._calls if (call.stem, call.number) in self._reached}
         facts = StepFacts(
             step=dump.place.step or 0,
             rank=self._rank,
@@ -146,7 +149,7 @@ class _Reader:
             gradients=self._gradients,
             updates=updates_of(dump),
             training=training,
-            modules=self._modules,
+            modules=[call._replace(reached=True) if call.name in reached else call for call in self._modules],
             functions=self._functions,
             collectives=self._collectives,
             batch=self._batch,
@@ -203,6 +206,8 @@ class _Reader:
         self._calls.append(call)
         if call.phase == "backward":
             self._backward = True
+            if call.is_module:
+                self._reached.add((call.stem, call.number))
             return
         self._read_forward(call)
 
@@ -249,7 +254,7 @@ class _Reader:
                 used=used,
                 left=known.left if known is not None else None,
                 sharded=SHARD in leaf.raw or "placements" in leaf.raw or (known is not None and known.sharded),
-                called=True,
+                called=NO_DATA not in leaf.raw or (known is not None and known.called),
                 keeps_gradient=known is not None and known.keeps_gradient,
             )
         training, autograd = body.get("training"), body.get("autograd")
@@ -295,6 +300,8 @@ class _Reader:
         for leaf, own in zip(call.given, call.given_marks, strict=True):
             raw = leaf.raw
             if raw.get("requires_grad") is True or own in self._made or own in self._frozen or count_of(raw) < 2:
+                continue
+            if not has_mark(raw):
                 continue
             self._made.add(own)
             self._batch.append(BatchTensor(f"{call.name}{leaf.suffix}", call.path, tensor_of(raw), call.place))

@@ -143,6 +143,7 @@ class ModuleCall(NamedTuple):
     returned: Tensor | None
     frozen: bool
     parent: str
+    reached: bool = False
 
 
 class FunctionCall(NamedTuple):

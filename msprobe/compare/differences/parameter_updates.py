@@ -11,11 +11,12 @@ step may be within rounding, but that not a single statistic changes, while the 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps
+from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps, parameters_after
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
@@ -42,6 +43,8 @@ class ParameterUpdates:
         parameters: the values that the step began with.
         gradients: the gradients of the step, summed over its backward passes.
         accumulated: the sum of the gradients of all steps so far.
+        left: the parameters of both sides as the step left them, where the headers have them; by name.
+        step: the number of the step.
         agree: whether each side has an optimizer of its own, and the parameters after the step agree.
     """
 
@@ -49,6 +52,8 @@ class ParameterUpdates:
     parameters: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
     gradients: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
     accumulated: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
+    left: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
+    step: int | None = None
     agree: bool = False
 
 
@@ -74,7 +79,10 @@ def updates_of(
             if pair is not None:
                 gradients[key.stem, pair[0]] = _added(gradients.get((key.stem, pair[0])), pair[1])
     accumulated = {name: _added(before.accumulated.get(name), pair) for name, pair in gradients.items()}
-    return ParameterUpdates(optimizers, parameters, gradients, {**before.accumulated, **accumulated})
+    after = parameters_after(target), parameters_after(golden)
+    left = {name: (after[0][name], after[1][name]) for name in after[0].keys() & after[1].keys()}
+    accumulated = {**before.accumulated, **accumulated}
+    return ParameterUpdates(optimizers, parameters, gradients, accumulated, left, target.place.step)
 
 
 def sums_of(raw: Any) -> Sums | None:

@@ -20,12 +20,12 @@ from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import OPTIMIZER, EntryKey, EntryPair, entry_keys, parent_of, path_of, stem_of
 from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
-from msprobe.compare.records.optimizer_steps import optimizer_steps, paired_steps
+from msprobe.compare.records.optimizer_steps import optimizer_steps, paired_steps, parameters_after
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.source_lines import frame_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import OUTPUT, PARAMETER, Leaf, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER, Leaf
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 
@@ -95,14 +95,12 @@ def _kinds_of_calls(dump: Dump) -> set[str]:
 def _after_step(dump: Dump) -> dict[str, Update]:
     """Return the parameters that the header has after the step, each as a result of the last call of an optimizer."""
     calls = [name for name in dump.data if parent_of(dump.construct, name) == OPTIMIZER]
-    listed = dump.header.get("model_parameters") or dump.header.get("parameters_after_step")
-    if not calls or not isinstance(listed, list):
+    if not calls:
         return {}
     position = len(dump.data)  # behind every call
     return {
-        str(item["name"]): Update(calls[-1], Leaf(f".after_step.{item['name']}", OUTPUT, item["value"]), position)
-        for item in listed
-        if isinstance(item, dict) and "name" in item and is_tensor(item.get("value"))
+        name: Update(calls[-1], Leaf(f".after_step.{name}", OUTPUT, raw), position)
+        for name, raw in parameters_after(dump).items()
     }
 
 

@@ -60,21 +60,21 @@ class InPlaceUpdates:
             if leaf.suffix != _CHANGED and not leaf.suffix.startswith(f"{_CHANGED}."):
                 continue
             result = by_suffix.get(_RETURNED + leaf.suffix.removeprefix(_CHANGED))
-            before = _fingerprint(leaf.raw)
+            before = fingerprint(leaf.raw)
             if before is None or result is None or not is_tensor(result.raw):
                 continue
             waiting = self._waiting.get(before)
             chain = waiting.pop(0) if waiting else self._first.setdefault(before, [])
             chain[:] = [Update(entry, result, position)]
-            after = _fingerprint(result.raw)
+            after = fingerprint(result.raw)
             if after is not None:
                 self._waiting.setdefault(after, []).append(chain)
 
     def last(self, raw: Any) -> Update | None:
         """Return the last result of the calls that change a tensor, by its value before the first of them; None where
         no call is known to change it."""
-        fingerprint = _fingerprint(raw)
-        chain = self._first.get(fingerprint) if fingerprint is not None else None
+        own = fingerprint(raw)
+        chain = self._first.get(own) if own is not None else None
         return chain[0] if chain else None
 
     def nearest(self, other: Update, last: Update | None) -> Update | None:
@@ -94,8 +94,8 @@ def works_in_place(stem: str) -> bool:
     return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
 
 
-def _fingerprint(raw: Any) -> _Fingerprint | None:
+def fingerprint(raw: Any) -> _Fingerprint | None:
     """Return what recognises a tensor, None for one without statistics or with equal elements."""
     if not is_tensor(raw) or raw.get(LARGEST.name) is None or raw.get(LARGEST.name) == raw.get(SMALLEST.name):
         return None
-    return str(raw["shape"]), *(raw.get(name) for name in STATISTIC_NAMES)
+    return str(raw["shape"]), *(repr(raw.get(name)) for name in STATISTIC_NAMES)  # a damaged one may hold anything

@@ -2,7 +2,7 @@
 
 The first step of an optimizer in a dump names its class and parameters; later ones have its number and their settings
 (docs/guide/collection/further_keys.md). ``optimizer_steps`` puts both together. A damaged description counts as none.
-``gradient_calls`` says where a program computes and clears gradients.
+``gradient_calls`` says where a program computes and clears gradients, ``parameters_after`` what a step leaves.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from msprobe.compare.records.entries import OPTIMIZER, parent_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.source_lines import frame_of, source_line
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor
 
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
 OPTIMIZERS, GRADIENT_CALLS = "optimizers", "gradient_calls"
+MODEL_PARAMETERS, PARAMETERS_AFTER_STEP = "model_parameters", "parameters_after_step"
 """Keys of the header."""
 
 
@@ -221,6 +223,12 @@ def update_statement(step: tuple[str, ...], dump: Dump) -> tuple[str, ...]:
             if (frame.path, frame.function) in functions:
                 return step[number:]
     return step
+
+
+def parameters_after(dump: Dump) -> dict[str, Mapping[str, Any]]:
+    """Return the parameters of the model as the step left them, by name; none where the header does not have them."""
+    items = _items(dump, MODEL_PARAMETERS) or _items(dump, PARAMETERS_AFTER_STEP)
+    return {str(item["name"]): item["value"] for item in items if "name" in item and is_tensor(item.get("value"))}
 
 
 def _items(dump: Dump, key: str) -> list[Mapping[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getopt
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,8 @@ from msprobe.core.errors import InterfaceError
 _BOOTSTRAP = Path(__file__).parents[2] / "bootstrap"
 _REQUEST = "MSPROBE_RUN"
 _EVENTS = "MSPROBE_RUN_EVENTS"
+_PYTHON_OPTIONS = "bBdEhiIOPqRsSuvVx?c:m:W:X:"
+"""The options of Python in the words of ``getopt``; the first word that is none is the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,21 @@ def attached_program(command: Sequence[str], request: Mapping[str, Any], told_by
     executable = shutil.which(program[0])
     if executable is None:
         raise InterfaceError(f"{told_by}: there is no program {program[0]!r}; write it as without msprobe, behind --")
-    if len(program) > len(command) and not Path(command[0]).is_file():
-        raise InterfaceError(
-            f"{told_by}: there is no file {command[0]} (working directory: {os.getcwd()}); check the path"
-        )
+    script = _script_of(program)
+    if script is not None and not Path(script).exists():
+        raise InterfaceError(f"{told_by}: there is no file {script} (working directory: {os.getcwd()}); check the path")
     search_path = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), _REQUEST: json.dumps(request)}
     return AttachedProgram(executable, program, environment)
+
+
+def _script_of(program: Sequence[str]) -> str | None:
+    """Return the script that Python is told to run; None for another program, ``-c``, ``-m`` and standard input."""
+    if not re.fullmatch(r"python[\d.]*", Path(program[0]).name):
+        return None
+    try:
+        options, rest = getopt.getopt(list(program[1:]), _PYTHON_OPTIONS, ["check-hash-based-pycs="])
+    except getopt.GetoptError:
+        return None  # what Python says of it is right
+    is_code = any(name in ("-c", "-m") for name, _ in options)
+    return None if is_code or not rest or rest[0] == "-" else rest[0]

@@ -8,6 +8,7 @@ from typing import Any
 from msprobe.check.facts.dataflow import count_of, mark, mark_of
 from msprobe.check.facts.step_facts import StepFacts
 from msprobe.check.facts.tensors import tensor_of
+from msprobe.core.store.record_walk import NO_DATA
 from tests.check.facts.test_read_step import LINEAR, PARENTS, node, read
 
 
@@ -16,6 +17,12 @@ def test_a_view_has_the_mark_of_its_tensor() -> None:
     assert mark(node(2.0, 6, 8)) != mark(node(2.0, 6, 9))
     assert count_of({"shape": [2, 3]}) == 6
     assert count_of({}) == 1
+
+
+def test_tensors_without_numbers_are_not_taken_for_each_other() -> None:
+    empty = [{"dtype": "torch.float32", "shape": [], "Max": None, "Min": None, "Norm": None, NO_DATA: True}] * 2
+    one, other = map(dict, empty)
+    assert mark(one) == mark(one) != mark(other)
 
 
 def test_a_result_that_nobody_uses_reaches_no_backward_pass(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_a_script_is_collected_from_and_its_status_passes_through(
     command = ["--config", "c.json", "--", sys.executable] if start is run else []
     result = start(tmp_path, *command, "train.py", "--config", "its own")
     assert result.returncode == 7, result.stderr
-    assert "arguments ['--config', 'its own']" in result.stdout
+    assert result.stdout == "arguments ['--config', 'its own']\n"  # a pipe gets what the program writes
+    assert "collecting step 0 into" in result.stderr and "is attached to Sequential" in result.stderr
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == ["step0", "step1"]
     for step in range(2):
         recorded = names(tmp_path, step)
@@ -223,8 +224,8 @@ def test_gradients_that_nobody_clears_are_found_in_a_gan(tmp_path: Path, kind: s
     (tmp_path / "c.json").write_text('{"dump_path": "dump", "level": "mix"}')
     result = attached(tmp_path, "train.py", kind)
     assert result.returncode == 0, result.stderr
-    assert "left out" not in result.stdout
-    assert "attached to Discriminator as Module.Discriminator, Generator as Module.Generator" in result.stdout
+    assert "left out" not in result.stderr
+    assert "attached to Discriminator as Module.Discriminator, Generator as Module.Generator" in result.stderr
     for step in range(3):
         recorded = names(tmp_path, step)
         assert {f"Module.Discriminator.0.Linear.forward.{call}" for call in range(3)} <= set(recorded)
@@ -306,7 +307,7 @@ def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
     script(tmp_path)
     result = attached(tmp_path, "train.py", model="Transformer")
     assert result.returncode == 7
-    assert "Transformer was never called; called were: Sequential, Linear" in result.stdout
+    assert "Transformer was never called; called were: Sequential, Linear" in result.stderr
     assert not (tmp_path / "dump").exists()
 
 
@@ -317,8 +318,8 @@ def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
     result = attached(tmp_path, "train.py")
     assert result.returncode == 0
-    assert result.stdout.count("\n") == 1, result.stdout
-    assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stdout
+    assert (result.stdout, result.stderr.count("\n")) == ("", 1), result.stderr
+    assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stderr
 
 
 @pytest.mark.slow
@@ -344,7 +345,7 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path, before: str) -
     script(tmp_path, before=before + made)
     result = attached(tmp_path, "train.py")
     assert result.returncode == 7
-    assert "left in charge" in result.stdout
+    assert "left in charge" in result.stderr
     assert not (tmp_path / "dump").exists()
 
 
@@ -397,7 +398,7 @@ class Other:
     result = run(tmp_path, *options, "train.py")
     assert result.returncode == 7, result.stderr
     assert "nothing was" not in result.stderr
-    assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stdout
+    assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stderr
 
 
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
@@ -434,6 +435,8 @@ def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
         (["-c", "absent.json", "x.py"], "there is no such config file"),
         (["-c", "c.json"], "Missing argument"),
         (["-c", "c.json", "no-such-program"], "no program 'no-such-program'"),
+        (["-c", "c.json", "absent.py"], "there is no file absent.py"),
+        (["-c", "c.json", "--", sys.executable, "-u", "-X", "dev", "absent", "--flag"], "there is no file absent"),
         (["-c", "wrong.json", "x.py"], "level"),
     ],
 )

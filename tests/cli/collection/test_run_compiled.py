@@ -138,7 +138,7 @@ def test_a_model_that_no_name_leads_to_is_told(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(script)
     result = attached(tmp_path, "train.py")
     assert result.returncode == 0
-    assert "compiled code ran, and names no model where msprobe looks: compile the model itself" in result.stdout
+    assert "compiled code ran, and names no model where msprobe looks: compile the model itself" in result.stderr
     assert not (tmp_path / "dump").exists()
 
 

@@ -36,7 +36,7 @@ from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.log import first_time, logger
+from msprobe.core.log import first_time, logger, use_stream
 
 _COMPILED_HINT = (
     " (compiled code ran, and names no model where msprobe looks: compile the model itself, torch.compile(model), or "
@@ -113,7 +113,11 @@ class Attachment:
         self._at_exit = False
 
     def install(self) -> None:
-        """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process."""
+        """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process.
+
+        The standard output is that of the program, which knows nothing of msprobe: what is logged goes to stderr.
+        """
+        use_stream("stderr")
         call = self._observed_call(nn.Module.__call__)
         skip_in_dynamo(call)
         patches = self._patches
@@ -132,6 +136,7 @@ class Attachment:
     def remove(self) -> None:
         """Put back what was replaced; nothing more is recorded."""
         self._disabled = True
+        use_stream("stdout")
         self._direct.undo()
         self._patches.undo()
         self._optimizers.release()

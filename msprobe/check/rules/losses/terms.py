@@ -104,7 +104,11 @@ def cut_by_sampling(view: StepView) -> Iterator[Finding]:
 
 
 def no_gradient_at_all(run: RunFacts) -> Iterator[Finding]:
-    """Yield backward passes that bring a gradient to no parameter."""
+    """Yield backward passes that bring a gradient to no parameter.
+
+    Where one comes back to a module that has parameters, the loss has a path to it, and other tensors stood in for its
+    parameters (``torch.func.functional_call``).
+    """
     for facts in run.every():
         backward = [call for call in facts.training if call.kind == "backward"]
         trained = {call.path for call in trained_calls(facts)}
@@ -113,6 +117,9 @@ def no_gradient_at_all(run: RunFacts) -> Iterator[Finding]:
             for name, state in facts.parameters.items()
             if state.requires_grad and state.called and state.module in trained
         ]
+        owners = {facts.parameters[name].module for name in trainable}
+        if any(call.reached and call.path in owners for call in facts.modules):
+            continue
         gets = any(facts.gradients.values()) or any(update.gradients for update in facts.updates)
         ready = any(state.left is not None for state in facts.parameters.values())
         if backward and trainable and not gets and ready and facts.modules:

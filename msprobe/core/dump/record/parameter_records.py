@@ -6,7 +6,7 @@ dump.json. They cost a measurement of every parameter, so ``step_records`` of th
 
 At level mix, where every call measures its parameters anyway, ``training_calls`` lists the calls that move the training
 on, with the gradients that each step of an optimizer gets, and ``model_parameters`` every parameter at the end of the
-step: ``msprobe check`` reads both, and no comparison does.
+step: ``msprobe check`` reads both; a comparison judges neither, and knows parameters by the second one.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_evaluation_that_begins_with_the_encoder_is_forgotten(capsys: pytest.Cap
             model.train()
     assert notes.iterations == [{"Net", "Encoder:Encoder"}] * 2
     assert notes.events.count("forget") == 1  # the place is known afterwards
-    assert "Encoder as Module.Encoder (not trained)" in capsys.readouterr().out
+    assert "Encoder as Module.Encoder (not trained)" in capsys.readouterr().err
 
 
 def test_validation_of_averaged_weights_is_no_iteration() -> None:
@@ -169,7 +169,7 @@ def test_a_module_in_the_data_is_no_model(workers: int, context: str | None) -> 
 
 def test_what_a_loader_calls_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     loaded(0, None)
-    assert "left out: Encoder (called by a data loader)" in capsys.readouterr().out
+    assert "left out: Encoder (called by a data loader)" in capsys.readouterr().err
 
 
 def test_an_error_of_the_tool_ends_the_collection_and_not_the_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ def test_an_error_of_the_tool_ends_the_collection_and_not_the_program(capsys: py
     with followed() as notes:
         assert Odd()(X).shape == X.shape
     assert notes.iterations == []
-    assert "nothing more is recorded: RuntimeError: not now" in capsys.readouterr().out
+    assert "nothing more is recorded: RuntimeError: not now" in capsys.readouterr().err
 
 
 def test_models_that_are_gone_leave_their_name() -> None:

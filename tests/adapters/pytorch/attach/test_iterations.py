@@ -207,7 +207,7 @@ def test_each_training_has_three_iterations(
         train()
     assert [len(models) for models in notes.iterations] == [1] * 3
     assert not notes.is_open
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert said.count("is attached to") == 1
     assert "is attached to Net" in said and ends in said
 
