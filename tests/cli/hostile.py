@@ -11,15 +11,12 @@ import json
 import os
 import pickle
 import random
-import resource
 import shutil
-import signal
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -58,10 +55,6 @@ LINES = [
     "{",
     "[1, 2",
 ]
-MOST_MEMORY = 1_500_000
-"""Kilobytes that the process may grow by."""
-LONGEST = 30
-"""Seconds for one command."""
 
 
 class Executed:
@@ -261,26 +254,3 @@ def _journal_line(path: Path, rng: random.Random) -> None:
     kept = rng.sample(sorted(line), rng.randint(1, len(line)))
     lines[at : at + rng.randint(0, 1)] = [json.dumps({name: line[name] for name in kept}).encode()]
     path.write_bytes(b"\n".join(lines))
-
-
-class TooLongError(BaseException):
-    """A command has run longer than ``LONGEST``."""
-
-
-@contextmanager
-def bounded() -> Iterator[None]:
-    """End a command that takes too long, and fail where it took too much memory."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise TooLongError
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    earlier = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, earlier)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < MOST_MEMORY, f"{grown} kB more than before"
