@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import resource
@@ -33,6 +34,8 @@ class TooLongError(BaseException):
 def bounded() -> Iterator[None]:
     """End a command that takes too long, and fail where it took too much memory."""
 
+    faulthandler.dump_traceback_later(2 * LONGEST, exit=True)  # C code may not return to the handler of the signal
+
     def end(number: int, frame: FrameType | None) -> None:
         raise TooLongError
 
@@ -42,6 +45,7 @@ def bounded() -> Iterator[None]:
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -59,8 +63,11 @@ def in_folder(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def ends_well(action: Action, inputs: Inputs) -> None:
-    """Run a command in the folder of the inputs, and look at what it says and at everything around it."""
+def ends_well(action: Action, inputs: Inputs) -> tuple[int, str]:
+    """Run a command in the folder of the inputs, and look at what it says and at everything around it.
+
+    Return its status, and its error line where there is one.
+    """
     before = {path: path.read_bytes() for path in inputs.files() if not path.is_symlink()}
     out, err = io.StringIO(), io.StringIO()
     with in_folder(inputs.root), bounded(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -74,6 +81,7 @@ def ends_well(action: Action, inputs: Inputs) -> None:
     assert [path.name for path in (inputs.root / "outside").iterdir()] == ["mine"]
     assert (inputs.root / "outside" / "mine").read_text() == "mine"
     assert {path: path.read_bytes() for path in before} == before
+    return status, "".join(errors)
 
 
 def _called(action: Callable[[], object]) -> int:
