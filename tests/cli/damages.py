@@ -59,7 +59,10 @@ SIZES = [-1, 0, 3, 2**31, 2**62]
 TYPES = [0, 2, 8, 10, 16, 99]
 LOCATIONS = ["../outside/mine", "/etc/passwd", "", ".", "weights.bin", "a\x00", "model.onnx"]
 DEVICES = ["/dev/zero", "/dev/null", "/proc/self/mem"]
-BESIDE = ["dump.json", "stack.json", "dump.journal", "step7", "rank3", "debug.json", "a.csv", "a.npy", "new"]
+BESIDE = [
+    "dump.json", "stack.json", "dump.journal", "step0", "step7", "rank0", "rank3", "debug.json", "a.csv", "a.npy",
+    "dump_tensor_data", "Functional.relu.0.forward.py", "Functional.relu.0.forward.npz",
+]  # fmt: skip
 _SHEET = "xl/worksheets/sheet1.xml"
 BOMB = 3 << 30
 """Bytes that a bomb unpacks to."""
@@ -325,6 +328,8 @@ _OF_SUFFIX: dict[str, list[Damage]] = {
 
 def plant(place: Path, rng: random.Random, outside: Path) -> None:
     """Put a link, a pipe or a folder beside a file or folder below ``place``, or in its place."""
+    if not place.exists():
+        place.mkdir(parents=True)
     spot = rng.choice([place, *sorted(place.rglob("*"))])
     if spot == place or rng.randint(0, 2) == 0:
         folder = spot if spot.is_dir() and not spot.is_symlink() else spot.parent

@@ -210,11 +210,11 @@ def _deep(path: Path, rng: random.Random) -> None:
 
 
 def _cell(path: Path, rng: random.Random) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
+    with closing(sqlite3.connect(path)) as connection, connection, contextlib.suppress(sqlite3.Error):
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         table = rng.choice(tables)
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-        column = rng.choice(columns)
+        column, key = rng.choice(columns), columns[0]
         way = rng.randint(0, 9)
         if way == 0:
             connection.execute(f"DROP TABLE {table}")
@@ -223,10 +223,8 @@ def _cell(path: Path, rng: random.Random) -> None:
         elif way == 2:
             connection.execute(f"DELETE FROM {table}")
         else:
-            with contextlib.suppress(sqlite3.IntegrityError):
-                key = columns[0]
-                one = f" WHERE {key} = (SELECT min({key}) FROM {table})"
-                connection.execute(f"UPDATE {table} SET {column} = ?{rng.choice(['', one])}", (rng.choice(SQL_ODD),))
+            one = f" WHERE {key} = (SELECT min({key}) FROM {table})"
+            connection.execute(f"UPDATE {table} SET {column} = ?{rng.choice(['', one])}", (rng.choice(SQL_ODD),))
 
 
 def _line(path: Path, rng: random.Random) -> None:

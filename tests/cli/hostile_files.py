@@ -28,6 +28,7 @@ from msprobe.monitor.settings.second_version import read_second_version
 from msprobe.precheck.checked_call import CheckedCall, CheckedValue, Status
 from msprobe.precheck.result_tables import ResultTables
 from msprobe.precheck.settings import read_config
+from msprobe.setup_check.collection.hyperparameters import read_settings
 from tests.cli.hostile import DATA, Inputs
 from tests.cli.outcome import Action
 from tests.compare.dumps import write
@@ -61,9 +62,10 @@ READERS = {
         merge_result in/tables !in/merge.yaml -o out/new
         op_generate -i !in/config_op.json -o out/new
         op_generate !in/records.json --api Functional.relu.0 -o out/new
-        config_check -d !in/train.sh -o out/new.zip
-        config_check -d in/train.sh !in/hyper.yaml -o out/new.zip
         config_check -d !in/hyper.json -o out/new.zip
+        python settings !in/train.sh
+        python settings !in/hyper.yaml
+        python settings !in/hyper.json
         config_check -c !in/first.zip in/second.zip -o out/new
         config_check -vc !in/verl.log in/second.log -o out/new
         config_check -vv !in/bench.yaml in/verl.log -o out/new
@@ -141,6 +143,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "monitor": read_first_version,
     "second_monitor": read_second_version,
     "gradients": GradComparator.compare,
+    "settings": lambda path: read_settings(Path(path)),
     "acc_check_table": lambda path: ResultTables(Path(path), 14),
     "acc_check": lambda path: read_config(Path(path)),
 }
@@ -181,20 +184,35 @@ class FurtherInputs(Inputs):
         self._kept = root.with_name(f"{root.name}.kept")
         shutil.rmtree(self._kept, ignore_errors=True)
         shutil.copytree(root, self._kept)
+        self._marked: set[str] = set()
 
     def renewed(self) -> None:
-        """Take back every change."""
-        shutil.rmtree(self.root)
-        shutil.copytree(self._kept, self.root)
+        """Take back what a command wrote, and every change of what ``chosen`` has returned since the last time."""
+        for name in {"out", "outside", "moved", *self._marked}:
+            path = self.root / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+            kept = self._kept / name
+            if kept.exists():
+                (shutil.copytree if kept.is_dir() else shutil.copy)(kept, path)
+        self._marked.clear()
 
     def chosen(self, command: str) -> tuple[Action, list[Path]]:
         """Return what a command of ``READERS`` runs, and the paths that a damage may change."""
         words = shlex.split(command)
-        marked = [self.root / word[1:] for word in words if word.startswith("!")]
+        marked = [word[1:] for word in words if word.startswith("!")]
+        self.mark(*marked)
         words = [word.removeprefix("!") for word in words]
+        paths = [self.root / path for path in marked]
         if words[0] == "python":
-            return lambda: CALLS[words[1]](*words[2:]), marked
-        return words, marked
+            return lambda: CALLS[words[1]](*words[2:]), paths
+        return words, paths
+
+    def mark(self, *places: str) -> None:
+        """Say that something at these places will be changed."""
+        self._marked.update("/".join(Path(place).parts[:2]) for place in places if place.startswith("in/"))
 
     def _texts(self) -> None:
         for name, text in TEXTS.items():

@@ -140,6 +140,9 @@ CASES: dict[str, tuple[Change, str, str]] = {
     "a negative size": (first_size(-1), "in/model.onnx", "offline_dump in/model.onnx -o out/new"),
     "a size of terabytes": (first_size(2**40), "in/model.onnx", "offline_dump in/model.onnx -o out/new"),
     "weights in a file named NUL": (location("a\0"), "in/model.onnx", "offline_dump in/model.onnx -o out/new"),
+    "a folder of results that is a link to itself": (
+        lambda path: path.symlink_to(path.name), "out/new", "parse -d in/tensors --recursive -o out/new",
+    ),
     "records that are too deep": (
         text('{"a":' * 100_000), "in/records.json", "op_generate in/records.json --api a -o out/new",
     ),
@@ -150,10 +153,18 @@ CASES: dict[str, tuple[Change, str, str]] = {
 def test_one_line_says_what_is_wrong(name: str, inputs: FurtherInputs) -> None:
     change, place, command = CASES[name]
     inputs.renewed()
+    inputs.mark(place)
     path = inputs.root / place
     change(min(path.iterdir()) if path.is_dir() else path)
     status, line = ends_well(command.split(), inputs)
     assert status == 2 and Path(place).name.partition(".")[0] in line
+
+
+def test_settings_that_are_nested_deep(inputs: FurtherInputs) -> None:
+    inputs.renewed()
+    inputs.mark("in/hyper.json")
+    (inputs.folder / "hyper.json").write_text('{"a": ' + "[" * 400 + "]" * 400 + "}")
+    assert ends_well(["config_check", "-d", "in/hyper.json", "-o", "out/new.zip"], inputs)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -167,6 +178,7 @@ def test_one_line_says_what_is_wrong(name: str, inputs: FurtherInputs) -> None:
 @pytest.mark.parametrize("change", [pipe, endless])
 def test_what_is_no_file_does_not_hold_up_a_comparison(change: Change, place: str, inputs: FurtherInputs) -> None:
     inputs.renewed()
+    inputs.mark(place)
     change(inputs.root / place)
     assert ends_well(["compare", "in/tensors", "in/tensors", "-o", "out/new"], inputs)[0] == 0
 
@@ -183,6 +195,7 @@ def test_damaged_heads_of_arrays(tmp_path: Path) -> None:
 
 def test_a_call_number_of_some_thousand_digits(inputs: FurtherInputs) -> None:
     inputs.renewed()
+    inputs.mark(DUMP)
     for path in (inputs.root / DUMP).glob("*.json"):
         path.write_text(path.read_text().replace("relu.0", f"relu.{'9' * 5000}"))
     assert ends_well(["compare", "in/bad", "in/good", "-o", "out/new"], inputs)[0] == 0

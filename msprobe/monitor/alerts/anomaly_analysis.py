@@ -59,7 +59,11 @@ def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except (OSError, ValueError, RecursionError) as error:
         raise ReadError(f"{path}: is no JSON document ({error})") from error
     for key, value in document.items() if isinstance(document, dict) else ():
-        if not isinstance(value, dict) or not all(isinstance(value.get(name), int) for name in _NUMBERS):
+        if (
+            not isinstance(value, dict)
+            or not all(isinstance(value.get(name), int) for name in _NUMBERS)
+            or "message" not in value
+        ):
             raise ReadError(f"{path}: {json_text(key)} is no alert of the monitor; remove it")
         yield key, value
 
