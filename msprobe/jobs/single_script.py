@@ -69,7 +69,7 @@ def _records_alone(path: Path) -> dict[str, Any] | None:
         return None
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReadError(f"{path}: cannot be read: {error_text(error)}") from error
     if not isinstance(content, dict) or "data" in content:
         return None

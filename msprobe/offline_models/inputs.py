@@ -23,6 +23,8 @@ from msprobe.offline_models.packages import load_package
 Shapes = Mapping[str, tuple[int, ...]]
 _SEED = 0
 _MOST_SHAPES = 100
+_MOST_DRAWN = 1 << 27
+"""Elements of an input, a GiB in float64."""
 _RANGE = re.compile(r"(\d+)~(\d+)")
 
 
@@ -158,6 +160,11 @@ def drawn_inputs(model: Model, shapes: Shapes) -> dict[str, Any]:
     for each in model.inputs:
         wanted = numpy_type(each)
         shape = shapes.get(each.name, tuple(size if isinstance(size, int) else 1 for size in each.shape))
+        if min(shape, default=1) < 0 or max(*shape, prod(shape), 0) > _MOST_DRAWN:
+            raise ReadError(
+                f"the input {each.name} of the model has the shape {list(shape)}: too many elements to draw, or none "
+                "that there can be; give others with --input_shape, or values with --input_data"
+            )
         drawn: Any
         if wanted.kind == "f":
             drawn = generator.standard_normal(shape)

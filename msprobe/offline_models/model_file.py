@@ -123,7 +123,10 @@ def _check_external_data(path: Path, proto: Any) -> None:
         location = next((item.value for item in tensor.external_data if item.key == "location"), "")
         if not location:
             continue
-        file = (folder / location).resolve()
+        try:
+            file = (folder / location).resolve()
+        except (ValueError, TypeError, RuntimeError) as error:  # NUL, bytes that are no text, a link to itself
+            raise ReadError(f"{path}: {location!r:.80} of the weight {tensor.name!r:.80} names no file") from error
         if not file.is_relative_to(folder):
             raise ReadError(f"{path}: the weight {tensor.name!r} lies outside of the model's folder: {location}")
         if not file.is_file():

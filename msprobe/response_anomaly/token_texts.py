@@ -124,7 +124,7 @@ def _of_tokenizer(vocabulary: Any, added: Any, name: str) -> TokenTexts:
             texts = {number: str(entry[0]) for number, entry in enumerate(vocabulary)}
         extra = {int(entry["id"]): str(entry["content"]) for entry in added}
         special = frozenset(int(entry["id"]) for entry in added if entry.get("special"))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError) as error:
         raise ReadError(f"{name}: the vocabulary of the tokenizer is damaged: {error!r}") from error
     found = _of_vocabulary(texts, special)
     return TokenTexts({**found.pieces, **{number: utf8(text) for number, text in extra.items()}}, found.special)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from msprobe.core.errors import FileCheckException
-from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.store.safe_files import regular
+from msprobe.core.store.tensor_reader import DAMAGED_HEADER, read_tensor
 
 _FILE = re.compile(r"step(\d+)/rank(\d+)/micro_step(\d+)/([^/]+)\.npy\Z")
 
@@ -38,8 +39,8 @@ class SavedValue:
     def shape(self) -> tuple[int, ...] | None:
         """Return the shape; None where the file is damaged."""
         try:
-            return tuple(np.load(self.path, mmap_mode="r", allow_pickle=False).shape)
-        except (OSError, ValueError, EOFError):
+            return tuple(np.load(regular(self.path), mmap_mode="r", allow_pickle=False).shape)
+        except (OSError, AttributeError, *DAMAGED_HEADER):  # the last for an archive of arrays
             return None
 
 
@@ -92,8 +93,8 @@ def find_values(folder: Path) -> Values:
 def _types(path: Path) -> dict[str, str]:
     """Return the types that numpy lacks, by file name; of the only value of a name by an empty text."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))["data"]
-    except (OSError, ValueError, KeyError, TypeError):
+        data = json.loads(regular(path).read_text(encoding="utf-8"))["data"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     entries = data if isinstance(data, list) else [data]
     known = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("dtype"), str)]

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from pydantic import ValidationError
 
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.safe_files import make_folder, open_private, write_atomic
+from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, swollen_member
 from msprobe.setup_check.collection.environment import collect_environment
 from msprobe.setup_check.collection.hyperparameters import flat_settings
 from msprobe.setup_check.document import VERSION, SetupDocument
@@ -30,9 +30,6 @@ MEMBER = "setup.json"
 _LARGEST_MEMBER = 1 << 30
 _LARGEST_SUM = 2 << 30
 _MOST_MEMBERS = 200_000
-_SMALL = 64 << 20
-_MOST_PACKED = 200
-"""Members that are larger than ``_SMALL`` and shrink to less than this part are no set-up: hashes do not shrink so."""
 _STEP_FILE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/(?:dataset|weight)\.json")
 _RANK_FILE = re.compile(r"random/rank(\d{1,9})\.json")
 _SETTINGS_FILE = re.compile(r"hyperparameters/([\w.-]+\.json)")
@@ -106,10 +103,8 @@ def read_pack(path: Path) -> SetupDocument:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS or sum(member.file_size for member in members) > _LARGEST_SUM:
                 raise ReadError(f"{path}: holds more than {_LARGEST_SUM >> 30} GB or {_MOST_MEMBERS} files; no set-up")
-            if packed := [one for one in members if one.file_size > max(_SMALL, _MOST_PACKED * one.compress_size)]:
-                raise ReadError(
-                    f"{path}: {packed[0].filename[:80]!r} unpacks to {packed[0].file_size >> 20} MB; no set-up"
-                )
+            if swollen := swollen_member(archive):
+                raise ReadError(f"{path}: {swollen}; no set-up")
             names = {member.filename for member in members}
             if MEMBER in names:
                 return _parse(path, _text(path, archive, MEMBER))
@@ -117,7 +112,7 @@ def read_pack(path: Path) -> SetupDocument:
                 return _published(path, archive, sorted(names))
     except FileNotFoundError as error:
         raise ReadError(f"{path}: no such file; give a zip file that `msprobe config_check -d` wrote") from error
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
+    except UNREADABLE_ZIP as error:
         raise ReadError(f"{path}: not a readable zip file ({error_text(error)})") from error
     raise ReadError(f"{path}: no set-up in it ({MEMBER} is missing); give what `msprobe config_check -d` wrote")
 

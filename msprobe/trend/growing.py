@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.store.safe_files import make_folder, open_private
+from msprobe.core.store.sqlite_file import DAMAGED, refuse_code
 from msprobe.trend.further_tables import (
     FURTHER_TABLES,
     TILE_STEPS,
@@ -77,10 +78,11 @@ class GrowingDatabase:
             )
             # A killed process loses nothing that was committed; only a loss of power may.
             self._connection.executescript("PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;")
+            refuse_code(self._connection)
             with self.transaction():
                 if has_table(self._connection, "trend_data"):
                     self._read_what_is_there()
-        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
+        except (OSError, *DAMAGED) as error:
             raise self.unwritable(error) from error
 
     def _read_what_is_there(self) -> None:
@@ -102,7 +104,7 @@ class GrowingDatabase:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, DAMAGED):
             raise self.unwritable(error) from error
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from msprobe.core.errors import ReadError, error_text, json_text
+from msprobe.core.store.safe_files import regular
 from msprobe.trend.growing import Point
 from msprobe.trend.monitor_files import SCOPES, MonitorFile
 
@@ -55,7 +56,7 @@ class CsvRows:
             head = stream.readline(_MOST_HEAD)
         self.start = len(head)
         self.complete = head.endswith(b"\n")
-        self.titles = next(csv.reader([_text(head).strip()]), []) if self.complete else []
+        self.titles = next(self._rows(_text(head).strip()), []) if self.complete else []
         self._name = "module_name" if "scope" in self.titles else "name"
         if self.complete and not {"vpp_stage", "step", self._name} <= set(self.titles):
             raise ReadError(f"{file.path}: line 1 has no columns vpp_stage, step and name; it is no file of a monitor")
@@ -76,8 +77,8 @@ class CsvRows:
         column = self.titles.index("micro_step")
         with _opened(self.file.path) as stream:
             stream.seek(self.start)
-            lines = [_text(stream.readline(_MOST_HEAD)) for _ in range(_FIRST_LINES)]
-        cells = (row[column] for row in csv.reader(lines) if len(row) > column)
+            lines = b"".join(stream.readline(_MOST_HEAD) for _ in range(_FIRST_LINES))
+        cells = (row[column] for row in self._rows(_text(lines)) if len(row) > column)
         return 1 + max((int(cell) for cell in cells if cell.isdigit()), default=0)
 
     def batches(self, begin: int) -> Iterator[Batch]:
@@ -117,7 +118,7 @@ class CsvRows:
         numbers = [(title, titles.index(title)) for title in self.statistics()]
         shape = titles.index("shape") if "shape" in titles else None
         dtype = titles.index("dtype") if "dtype" in titles else None
-        for row in csv.reader(io.StringIO(text)):
+        for row in self._rows(text):
             if len(row) != len(titles):
                 raise self._wrong(row, f"{len(row)} cells where there are {len(titles)} columns")
             form = Form(row[shape] if shape is not None else "", row[dtype] if dtype is not None else "")
@@ -130,6 +131,12 @@ class CsvRows:
             except ValueError as error:
                 raise self._wrong(row, str(error)) from error
             yield Point(self._metric(row, place), target, step, values), form
+
+    def _rows(self, text: str) -> Iterator[list[str]]:
+        try:
+            yield from csv.reader(io.StringIO(text, newline=""))
+        except csv.Error as error:
+            raise ReadError(f"{self.file.path}: not a table ({error})") from error
 
     def _metric(self, row: Sequence[str], place: Mapping[str, int]) -> str:
         if self.file.metric:
@@ -145,7 +152,7 @@ class CsvRows:
 
 def _opened(path: Path) -> io.BufferedReader:
     try:
-        return path.open("rb")
+        return regular(path).open("rb")
     except OSError as error:
         raise ReadError(f"{path}: {error_text(error)}") from error
 

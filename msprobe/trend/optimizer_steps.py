@@ -16,6 +16,7 @@ from typing import Any
 from msprobe.core.naming.micro_steps import MicroSteps, StepAndCall
 from msprobe.core.naming.names import ApiName, ModuleName
 from msprobe.core.store.reader import Dump, Place
+from msprobe.core.store.safe_files import regular
 
 _HEADER = 1 << 20
 """Characters of a document that are searched for its header."""
@@ -82,7 +83,7 @@ def accumulated(places: Iterable[tuple[int, Place]]) -> dict[int, int] | None:
 def _names_optimizer(place: Place) -> bool:
     """Return whether the header of a document says that an optimizer made a step."""
     try:
-        with place.document.open(encoding="utf-8", errors="replace") as file:
+        with regular(place.document).open(encoding="utf-8", errors="replace") as file:
             head = file.read(_HEADER)
     except (OSError, AttributeError):  # a journal alone; loading it says what is wrong
         return False

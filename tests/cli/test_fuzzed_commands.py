@@ -5,18 +5,15 @@ Nothing in an input is executed, and nothing is written outside the output folde
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msprobe.cli.main import COMMANDS, run
-from tests.cli.hostile import Inputs, bounded, damage
+from msprobe.cli.main import COMMANDS
+from tests.cli.hostile import Inputs, damage
+from tests.cli.outcome import ends_well
 
 READERS = {
     "compare": "compare -tp in/bad -gp in/good -o out",
@@ -67,8 +64,6 @@ READ = {
 """What each of them reads, below the folder of inputs."""
 ENDLESS = {"run", "view"}
 """Commands that run a program of the user, or serve until they are interrupted."""
-LISTING = {"validate", "doctor"}
-"""Commands that list what is wrong instead of one error."""
 EXAMPLES = 8
 """Of each reader in CI; with the odd words some 250 inputs, and 10,000 in the matrix."""
 KNOWN_WORDS = """
@@ -82,33 +77,6 @@ WORDS = st.one_of(st.sampled_from([*KNOWN_WORDS.split(), "", "a\x00b"]), st.text
 @pytest.fixture(scope="module")
 def inputs_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
-
-
-@contextlib.contextmanager
-def in_folder(folder: Path) -> Iterator[None]:
-    """Work in a folder, and afterwards where the process was before."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-def ends_well(words: list[str], inputs: Inputs) -> None:
-    """Run a command in the folder of the inputs, and look at what it says and at everything around it."""
-    before = {path: path.read_bytes() for path in inputs.files()}
-    out, err = io.StringIO(), io.StringIO()
-    with in_folder(inputs.root), bounded(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run(words)
-    said = out.getvalue() + err.getvalue()
-    assert status in (0, 1, 2, 3), (status, said)
-    assert "Traceback" not in said
-    errors = [line for line in err.getvalue().splitlines() if line.startswith("msprobe: error: ")]
-    assert len(errors) <= 1 and (errors or status < 2 or words[0] in LISTING), said
-    assert [path.name for path in (inputs.root / "outside").iterdir()] == ["mine"]
-    assert (inputs.root / "outside" / "mine").read_text() == "mine"
-    assert {path: path.read_bytes() for path in before} == before
 
 
 @pytest.mark.slow

@@ -6,16 +6,21 @@ import csv
 import io
 import json
 import os
+import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from msprobe.monitor.recorded.trend_job import write_monitor_trend
 from tests.crash.test_disk import small_disk as small_disk
+from tests.matrices import matrix_params
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.torch
@@ -69,6 +74,31 @@ def test_rows_of_finished_steps_survive_a_kill(tmp_path: Path) -> None:
     for file in files:
         steps = [int(row["step"]) for row in complete_rows(file.read_text())]
         assert all(steps.count(step) == 40 for step in range(31))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", matrix_params("kills", range(60), {"0", "1"}))
+def test_every_file_is_readable_after_a_kill(number: int, tmp_path: Path) -> None:
+    """Tables of text, and databases of which each step is one transaction; ``data2db`` reads what is left of both."""
+    rng, kind = random.Random(number), ("csv", "trend")[number % 2]
+    process = start(tmp_path / "out", 100_000, format=kind, step_count_per_record=rng.choice([1, 3, 1000]))
+    assert process.stdout is not None
+    done = -1
+    end = time.monotonic() + rng.uniform(0, 1)
+    for line in process.stdout:
+        if line.startswith("step "):
+            done = int(line.split()[1])
+            if time.monotonic() > end:
+                break
+        else:
+            end = time.monotonic() + rng.uniform(0, 1)
+    process.send_signal(rng.choice([signal.SIGKILL, signal.SIGTERM]))
+    process.communicate()
+    trend = write_monitor_trend(tmp_path / "out", tmp_path / "read")
+    assert trend.steps > done
+    rows = sqlite3.connect(trend.path).execute("SELECT step, count(*) FROM trend_data GROUP BY step").fetchall()
+    counts = dict(rows)
+    assert all(counts[step] == counts[0] for step in range(done + 1))
 
 
 def complete_rows(text: str) -> list[dict[str, str]]:

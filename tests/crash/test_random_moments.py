@@ -61,6 +61,22 @@ def test_what_is_left_is_whole(number: int, whole_runs: dict[str, Path], tmp_pat
     assert result.verdict != "diverged", result.summary.first_divergence
 
 
+@pytest.mark.parametrize("number", matrix_params("kills", range(100), {"0", "1"}))
+def test_what_the_ring_has_written_is_whole(number: int, whole_runs: dict[str, Path], tmp_path: Path) -> None:
+    """Of the steps in memory nothing is left; each that is named holds every call, or the training was killed in it."""
+    process = start(tmp_path, steps=10**6, calls=CALLS, words=["beats", "ring"])
+    wait_for(process, 4 * CALLS)
+    time.sleep(random.Random(number).uniform(0, LONGEST))
+    process.send_signal(SIGNALS[number % 2])
+    process.communicate(timeout=30)
+    check_files(tmp_path)
+    dumps = [load_dump(place) for place in find_dumps(tmp_path)]
+    assert dumps
+    for dump in dumps:
+        assert is_recorded(dump, CALLS - 1) or dump.recovered
+    assert msprobe.compare(tmp_path, whole_runs["statistics"]).verdict != "diverged"
+
+
 def numbered(lines: list[bytes]) -> Iterator[tuple[float, int, int]]:
     """Yield time, step and number of the announced calls."""
     step = -1

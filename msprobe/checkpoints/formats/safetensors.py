@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.reader import read_json_object
+from msprobe.core.store.safe_files import regular
 from msprobe.core.store.tensor_reader import LazyTensor
 from msprobe.core.tensor_files.file_elements import elements_in_file
 from msprobe.core.tensors.dtypes import find_dtype
@@ -60,7 +61,7 @@ def read_safetensors(path: Path) -> NamedTensors:
     """
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, _LARGEST_HEADER):
                 raise ReadError(

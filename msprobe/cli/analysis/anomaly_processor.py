@@ -9,6 +9,7 @@ import click
 
 from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 
 class Steps(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
@@ -30,7 +31,7 @@ class Steps(click.ParamType):  # type: ignore[type-arg]  # generic in newer vers
 @click.command("anomaly_processor")
 @inputs(folder="DIR")
 @click.option("-d", "--data_path", "folder", type=click.Path(), required=True, help="A folder anomaly_detected.")
-@shared("output_path", type=click.Path(), show_default="the folder of -d", help="Folder for anomaly_analyse.json.")
+@shared("output_path", type=OutputFolder(), show_default="the folder of -d", help="Folder for anomaly_analyse.json.")
 @click.option("-k", "--topk", "most", type=click.IntRange(1), default=8, show_default=True, help="How many alerts.")
 @click.option("-s", "--step", "steps", type=Steps(), default="[]", show_default=True, help="Only these steps.")
 def command(folder: str, output_path: str | None, most: int, steps: list[int]) -> int:

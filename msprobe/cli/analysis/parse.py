@@ -12,6 +12,7 @@ import click
 
 from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 _FAILED = 1
 _UNREADABLE = 2
@@ -40,7 +41,7 @@ class _WithBarePath(click.Group):
 @click.option(
     "-t", "--type", "file_kind", type=_KINDS, default="pt", show_default=True, help="The kind of file to write."
 )
-@shared("output_path", type=_FILE, show_default="./output", help="Folder for the files.")
+@shared("output_path", type=OutputFolder(), show_default="./output", help="Folder for the files.")
 @click.option("--show", "as_table", is_flag=True, help="Print type, shape and statistics instead of writing files.")
 @click.option("--recursive", is_flag=True, help="Take the files of all folders below too.")
 @click.pass_context
@@ -66,7 +67,7 @@ def command(context: click.Context, /, dump_path: str | None, output_path: str |
 @command.command("cad")
 @inputs(path="DIR")
 @click.option("-m", "--my_dump_path", "path", type=_FILE, required=True, help="A folder of a kernel dump.")
-@click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_batch_convert", show_default=True)
+@click.option("-out", "--output_path", type=OutputFolder(), default="./parse_data/acl_batch_convert", show_default=True)
 @click.option("-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def convert_all(path: str, output_path: str, **_: Any) -> int:
     """Write every tensor of a kernel dump as .npy."""
@@ -77,7 +78,7 @@ def convert_all(path: str, output_path: str, **_: Any) -> int:
 @inputs(path="FILE")
 @click.option("-n", "--name", "path", type=_FILE, required=True, help="A file of a kernel dump.")
 @click.option("-f", "--format", "layout", help="Accepted; every layout becomes the one of the program.")
-@click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_convert", show_default=True)
+@click.option("-out", "--output_path", type=OutputFolder(), default="./parse_data/acl_convert", show_default=True)
 @click.option("-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def convert_one(path: str, output_path: str, **_: Any) -> int:
     """Write the tensors of one file as .npy."""
@@ -88,7 +89,7 @@ def convert_one(path: str, output_path: str, **_: Any) -> int:
 @inputs(target="TARGET", golden="GOLDEN")
 @click.option("-m", "--my_dump_path", "target", type=_FILE, required=True, help="The dump to judge.")
 @click.option("-g", "--golden_dump_path", "golden", type=_FILE, required=True, help="The good one.")
-@click.option("-out", "--output_path", type=_FILE, default="./parse_data/acl_batch_comapre", show_default=True)
+@click.option("-out", "--output_path", type=OutputFolder(), default="./parse_data/acl_batch_comapre", show_default=True)
 @click.option("-cmp_path", "-asc", "--msaccucmp_path", type=_FILE, help="Accepted; nothing of CANN is needed.")
 def compare_dumps(target: str, golden: str, output_path: str, **_: Any) -> int:
     """Compare two kernel dumps into batch_compare_TIME.csv."""

@@ -18,7 +18,7 @@ from msprobe.core.errors import ReadError
 from msprobe.core.kernel_dumps.dump_folder import STATISTIC
 from msprobe.core.kernel_dumps.graph_ir import Ir, read_ir, with_forward_lines
 from msprobe.core.kernel_dumps.kernel_names import PARAMETER, KernelFile, flat, parse_file, read_mapping, resolve
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.safe_files import make_folder, regular, write_atomic
 
 HEADER = ("File Path", "Code Stack", "Scope Name")
 _GRAPH_FILE = re.compile(r"graph_(\d+)\.ir\Z")
@@ -137,8 +137,8 @@ def _extend(table: Path, graphs: Mapping[str, Ir]) -> list[tuple[bool, str]]:
     Returns for each row whether it has a source line, and its operator type.
     """
     try:
-        rows = list(csv.reader(io.StringIO(table.read_text("utf-8"))))
-    except (OSError, UnicodeDecodeError) as error:
+        rows = list(csv.reader(io.StringIO(regular(table).read_text("utf-8"), newline="")))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ReadError(f"{table}: cannot be read ({error})") from error
     if not rows or not {"Op Type", "Op Name"} <= set(rows[0]):
         raise ReadError(f"{table}: no {STATISTIC}, its columns Op Type and Op Name are missing")

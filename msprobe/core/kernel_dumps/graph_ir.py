@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.safe_files import regular
 
 _NODE = re.compile(r"\s*%\d+(?:\([^=]*?\))? = (?:PrimFunc_|Prim_)?([\w:@.]+)|\s*(Return)\(")
 _FULL_NAME = re.compile(r"\s*#\s*(?:Fullname with scope|Scope): \((.+)\)\s*$")
@@ -70,7 +71,7 @@ def read_ir(path: Path) -> Ir:
         ReadError: the file cannot be read, or has no kernel with a name in it.
     """
     try:
-        with path.open(encoding="utf-8", errors="replace") as text:
+        with regular(path).open(encoding="utf-8", errors="replace") as text:
             (ir,) = with_forward_lines([parse_ir(text)])
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror}); give an .ir file, or a folder of them") from error

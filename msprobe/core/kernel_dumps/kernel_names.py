@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.core.errors import ReadError
+
 _NAME = re.compile(
     r"(?P<op>[^.]+)\.(?P<name>.+)\.(?P<task>\d+)\.(?P<stream>\d+)\.(?P<time>\d+)"
     r"\.(?P<side>input|output)\.(?P<slot>\d+)\.(?P<format>[A-Za-z]\w*)(?:\.(?P<dtype>\w+))?\Z"
@@ -73,12 +75,19 @@ def parse_file(path: Path, mapping: Mapping[str, str] | None = None) -> KernelFi
 
 
 def read_mapping(folder: Path) -> dict[str, str]:
-    """Return ``mapping.csv`` of ``folder``: full names by short names, without ``.npy``; empty when there is none."""
+    """Return ``mapping.csv`` of ``folder``: full names by short names, without ``.npy``; empty when there is none.
+
+    Raises:
+        ReadError: it is no table.
+    """
     path = folder / "mapping.csv"
     if not path.is_file():
         return {}
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        rows = [row for row in csv.reader(file) if len(row) >= 2]
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            rows = [row for row in csv.reader(file) if len(row) >= 2]
+    except csv.Error as error:
+        raise ReadError(f"{path}: not a table ({error})") from error
     return {short.strip(): full.strip().removesuffix(".npy") for short, full, *_ in rows}
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.safe_files import write_atomic
+from msprobe.core.store.safe_files import regular, write_atomic
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.statistics import STATISTICS
 
@@ -145,15 +145,22 @@ def read_statistics(path: Path) -> Iterator[StatisticRow]:
         ReadError: it cannot be read, or a column is missing or holds something else.
     """
     try:
-        text = path.read_text("utf-8")
+        text = regular(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read ({error})") from error
-    for number, record in enumerate(csv.DictReader(io.StringIO(text)), 2):
+    for number, record in enumerate(_records(path, text), 2):
         row = {key.strip(): (value or "").strip() for key, value in record.items() if isinstance(key, str)}
         try:
             yield _row(row)
         except (KeyError, ValueError) as error:
             raise ReadError(f"{path}, line {number}: no row of a statistic.csv ({error!r})") from error
+
+
+def _records(path: Path, text: str) -> Iterator[dict[str | Any, str | Any]]:
+    try:
+        yield from csv.DictReader(io.StringIO(text, newline=""))
+    except csv.Error as error:
+        raise ReadError(f"{path}: not a table ({error})") from error
 
 
 def _row(row: dict[str, str]) -> StatisticRow:

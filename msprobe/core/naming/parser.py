@@ -33,9 +33,13 @@ class NameSyntaxError(ValueError):
         self.position = position
 
 
+_MOST_DIGITS = 18
+"""Nobody counts further, and Python makes no numbers of some thousand digits."""
+
+
 def is_number(part: str) -> bool:
     """Return whether ``part`` is a call number: ASCII decimal digits without a sign."""
-    return part.isascii() and part.isdigit()
+    return part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS
 
 
 @lru_cache(1 << 14)

@@ -39,7 +39,7 @@ from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
-from msprobe.core.store.safe_files import open_private, write_atomic
+from msprobe.core.store.safe_files import open_private, regular, write_atomic
 
 VERSION = 3
 INDENT = 2
@@ -107,7 +107,7 @@ class JournalWriter:
     def repair(self, path: Path) -> None:
         """Rebuild the index from the file at ``path``, after an interrupt, while nothing is added. Raises OSError."""
         self.flush()
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             self.index = scan(file)
         self.doubtful = False
 
@@ -226,7 +226,7 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
         ReadError: it cannot be opened, is no journal, or a record in it is damaged.
     """
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             index = scan(file)
             entries = index.points if points or index.only_points else index.entries
             data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
@@ -279,7 +279,7 @@ def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:
         OSError: a document cannot be written; the ones already there stay whole.
     """
     size = 0
-    with open(path, "rb") as journal:
+    with open(regular(path), "rb") as journal:
         # every body is read by itself, which takes a third of the time when the journal is in memory
         file = io.BytesIO(journal.read()) if index.size <= HELD else journal
         if not index.only_points:

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.safe_files import regular
 
 _HEAD = 1 << 24
 _TAIL = 1 << 10
@@ -188,5 +189,5 @@ def _text(name: bytes) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Document]:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with regular(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield _Document(file.fileno(), content)

@@ -26,6 +26,7 @@ from msprobe.core.host import paused_gc
 from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 from msprobe.core.store.runs import ALL, ChosenRun, chosen_run
+from msprobe.core.store.safe_files import regular
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
@@ -387,7 +388,7 @@ def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[st
 
 def _bytes_of(path: Path, remedy: str) -> bytes:
     try:
-        return path.read_bytes()
+        return regular(path).read_bytes()
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror or error}){_advice(remedy)}") from error
 

@@ -21,6 +21,7 @@ from msprobe.core.errors import ReadError
 from msprobe.core.host import process_count, program_start
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.layout import JOURNAL
+from msprobe.core.store.safe_files import regular
 
 if TYPE_CHECKING:
     from msprobe.core.store.reader import Place
@@ -174,7 +175,7 @@ def _span(place: Place, index: int) -> _Span | None:
     """Return what a dump says of its run; None when its header does not say when its program began."""
     for path in (place.document.with_name(JOURNAL), place.document):
         try:
-            with path.open("rb") as file:
+            with regular(path).open("rb") as file:
                 match = _TIMES.search(file.read(_HEAD_BYTES))
         except OSError:
             continue

@@ -24,11 +24,12 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
+P = TypeVar("P")
 VARIABLE = "MSPROBE_FILE_MODE"
 PRIVATE = 0o600
 
@@ -185,6 +186,19 @@ def is_device(path: str | os.PathLike[str]) -> bool:
         return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
     above = Path(path).absolute().parents
     return _DEVICES in above and _SHARED_MEMORY not in above
+
+
+def regular(path: P) -> P:
+    """Return the path of a file to read; to read a pipe or a device, which a link may lead to, may never end.
+
+    Raises:
+        OSError: it is a pipe, a socket or a device, or does not exist.
+    """
+    if isinstance(path, Path):  # and no path of another store
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, "is a pipe or a device and no file", str(path))
+    return path
 
 
 def create_new(path: Path | str) -> int:

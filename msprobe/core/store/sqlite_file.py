@@ -1,4 +1,4 @@
-"""A SQLite database that is written into a hidden file and gets its name when it is complete.
+"""A SQLite database that is written into a hidden file and gets its name when it is complete, and one that is read.
 
 An error, an interrupt or a full disk leaves no part of a database behind.
 """
@@ -19,9 +19,22 @@ from msprobe.core.store.safe_files import create_new, make_folder
 
 # Nothing can be lost: the file has no name yet.
 PRAGMAS = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
+DAMAGED = (sqlite3.Error, TypeError, ValueError, OverflowError)
+"""What is raised while a database is read whose cells may hold anything."""
 D = TypeVar("D", bound="AtomicSqliteFile")
 Unwritable = Callable[[str | None], MsprobeException]
 """Returns the error for a reason why the database cannot be written, with what to do."""
+
+
+def refuse_code(connection: sqlite3.Connection) -> None:
+    """Refuse a database with views or triggers: none of ours has them, and a view may be without an end.
+
+    Raises:
+        DatabaseError: it has one, or is no database.
+    """
+    query = "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
+    if found := connection.execute(query).fetchone():
+        raise sqlite3.DatabaseError(f"it has the {found[0]} {found[1]!r:.80}, and no {found[0]} is part of such a file")
 
 
 class AtomicSqliteFile(ABC):

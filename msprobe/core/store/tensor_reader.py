@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.store.safe_files import regular
 from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, float8_values
 
 _BFLOAT16 = "<E2"
@@ -55,7 +56,7 @@ def read_bfloat16(path: Path) -> NDArray[Any] | None:
     Raises:
         SyntaxError, ValueError: the file is damaged.
     """
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         start = file.read(8)
         size = int.from_bytes(file.read(2 if start[6:7] == b"\x01" else 4), "little")
         header = ast.literal_eval(file.read(size).decode("latin1"))
@@ -152,6 +153,10 @@ class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses e
         return _Storage(kind.dtype, str(key))
 
 
+DAMAGED_HEADER = (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, FutureWarning, ValueError, EOFError)
+"""What numpy raises about a damaged header; it warns of some, and a program may have made errors of warnings."""
+
+
 def read_tensor(path: Path) -> Array:
     """Return the tensor stored at ``path``; bfloat16 and float8 are returned as float32, complex32 as complex64.
 
@@ -176,10 +181,7 @@ def read_stored(path: Path) -> tuple[Array, str]:
         return reader(path)
     except FileNotFoundError:
         raise ReadError(f"{path}: the tensor file is missing") from None
-    except _DAMAGED as error:
-        _refuse(path, error)
-    # A damaged header; numpy warns of some, and a program may have made errors of warnings.
-    except (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, FutureWarning) as error:
+    except (*_DAMAGED, *DAMAGED_HEADER) as error:
         _refuse(path, error)
 
 
@@ -190,7 +192,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 def _read_npy(path: Path) -> tuple[Array, str]:
     local = isinstance(path, Path)  # or a path of another store
     try:
-        array = np.load(path if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
+        array = np.load(regular(path) if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
     except ValueError:
         array = read_bfloat16(path)
         if array is None:
@@ -202,7 +204,7 @@ def _read_npy(path: Path) -> tuple[Array, str]:
 
 
 def _read_pt(path: Path) -> tuple[Array, str]:
-    content = path.read_bytes()
+    content = regular(path).read_bytes()
     members = {name.partition("/")[2]: raw for name, raw in _members(content)}
     described = _DescriptionReader(io.BytesIO(members["data.pkl"]())).load()
     if not isinstance(described, _Description):

@@ -31,6 +31,7 @@ from math import prod
 from pathlib import Path
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.safe_files import regular
 from msprobe.core.tensor_files.kernel_tensor import INT4, MOST_AXES, KernelTensor, kernel_tensor, unread_dtype
 from msprobe.core.tensor_files.npu_layouts import FORMATS
 from msprobe.core.tensor_files.protobuf import Field, fields, integers
@@ -98,7 +99,7 @@ class _Header:
 
 def is_acl_dump(path: Path) -> bool:
     """Return whether a file begins like a dump of ACL: a size that a header may have, and its first field."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         start = file.read(_LENGTH + 1)
         size = int.from_bytes(start[:_LENGTH], "little")
         return len(start) > _LENGTH and 0 < size < 1 << 48 and start[_LENGTH] in _FIRST_TAGS
@@ -113,7 +114,7 @@ def read_acl_dump(path: Path) -> list[KernelTensor]:
         ReadError: the file is damaged or cut off.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return list(_tensors(whole))
     except (OSError, ValueError) as error:

@@ -19,6 +19,7 @@ import mmap
 from pathlib import Path
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.safe_files import regular
 from msprobe.core.tensor_files.kernel_tensor import INT4, MOST_AXES, KernelTensor, kernel_tensor, unread_dtype
 from msprobe.core.tensor_files.npu_layouts import FORMATS
 
@@ -53,7 +54,7 @@ _LONGEST_NUMBER = 20
 
 def is_atb_file(path: Path) -> bool:
     """Return whether a file begins like one of ATB."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         return file.read(len(_START)) == _START
 
 
@@ -64,7 +65,7 @@ def read_atb_file(path: Path) -> KernelTensor:
         ReadError: the file is damaged.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise ReadError(f"{path}: cannot be read ({error})") from error

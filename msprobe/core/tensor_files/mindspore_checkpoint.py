@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.safe_files import regular
 from msprobe.core.store.tensor_reader import LazyTensor
 from msprobe.core.tensor_files.file_elements import Extent, elements_in_file
 from msprobe.core.tensor_files.protobuf import fields, integers
@@ -41,7 +42,7 @@ class _Parameter:
 
 def is_mindspore(path: Path) -> bool:
     """Return whether a ``.ckpt`` may be one of MindSpore: torch writes zip files, or pickles, which begin with 0x80."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         start = file.read(4)
     return start[:1] == b"\x0a" or start in _ENCRYPTED
 
@@ -55,7 +56,7 @@ def read_mindspore_checkpoint(path: Path) -> dict[str, LazyTensor]:
         ReadError: the file is damaged or encrypted, or holds no parameters.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             whole = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
             if bytes(whole[:4]) in _ENCRYPTED:
                 raise ReadError("it is encrypted; load it with its key and save it without one")

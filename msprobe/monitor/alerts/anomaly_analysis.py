@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.store.journal import dumps
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.safe_files import make_folder, regular, write_atomic
 from msprobe.monitor.alerts.anomaly_files import FILE
 
 RESULT: Final = "anomaly_analyse.json"
@@ -55,11 +55,15 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(regular(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ReadError(f"{path}: is no JSON document ({error})") from error
     for key, value in document.items() if isinstance(document, dict) else ():
-        if not isinstance(value, dict) or not all(isinstance(value.get(name), int) for name in _NUMBERS):
+        if (
+            not isinstance(value, dict)
+            or not all(isinstance(value.get(name), int) for name in _NUMBERS)
+            or "message" not in value
+        ):
             raise ReadError(f"{path}: {json_text(key)} is no alert of the monitor; remove it")
         yield key, value
 

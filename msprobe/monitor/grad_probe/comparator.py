@@ -24,7 +24,7 @@ import numpy as np
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.safe_files import make_folder, regular, write_atomic
 from msprobe.monitor.grad_probe.pictures import draw_similarity
 from msprobe.monitor.grad_probe.signs import read_signs, similarity
 
@@ -121,9 +121,9 @@ def _sizes(folders: tuple[Path, Path], step: int, found: Similarities) -> dict[s
     for folder in folders:
         path = folder / _SUMMARY_FILE.format(step)
         try:
-            rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+            rows = list(csv.DictReader(regular(path).read_text(encoding="utf-8").splitlines()))
             return {row["param_name"]: _elements(row["shape"]) for row in rows}
-        except (OSError, KeyError, ValueError, TypeError) as error:
+        except (OSError, KeyError, ValueError, TypeError, csv.Error) as error:
             found.problems.append(
                 f"{path}: {type(error).__name__}; the sizes of the gradients are those of their files"
             )

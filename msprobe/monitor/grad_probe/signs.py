@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError, error_text
-from msprobe.core.store.safe_files import replacement_file
+from msprobe.core.store.safe_files import regular, replacement_file
+from msprobe.core.store.tensor_reader import DAMAGED_HEADER
 
 Bits = NDArray[np.uint8]
 
@@ -57,9 +58,11 @@ def read_signs(path: Path) -> Signs:
         ReadError: it is neither.
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
+    except (OSError, *DAMAGED_HEADER) as error:
         raise ReadError(f"{path}: is no .npy file of the gradient probe ({error_text(error)})") from error
+    if not isinstance(array, np.ndarray):
+        raise ReadError(f"{path}: is an archive of several arrays, no file of the gradient probe")
     if array.dtype == np.bool_:
         return Signs(np.packbits(np.asarray(array).reshape(-1)), None)
     if array.dtype == np.uint8 and array.ndim == 2 and len(array) == 2:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.sqlite_file import DAMAGED, refuse_code
 from msprobe.trend.further_tables import INFINITE, quoted, steps_of
 from msprobe.trend.growing import WAITING_SECONDS, Mark, Point
 from msprobe.trend.monitor_rows import Batch
@@ -79,11 +80,16 @@ class _Reading:
     def __enter__(self) -> sqlite3.Connection:
         address = f"file:{quote(str(self._path.absolute()))}?mode=rw"  # may mend what a killed process left
         self._connection = closing(sqlite3.connect(address, uri=True, timeout=WAITING_SECONDS))
-        return self._connection.__enter__()
+        connection = self._connection.__enter__()
+        try:
+            refuse_code(connection)
+        except sqlite3.Error as error:
+            self.__exit__(type(error), error, None)
+        return connection
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._connection.__exit__(kind, error, trace)
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, DAMAGED):
             raise ReadError(f"{self._path}: {error}; remove the file") from error
 
 

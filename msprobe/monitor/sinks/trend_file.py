@@ -6,12 +6,12 @@ ranks on several machines must not write one; ``msprobe data2db`` puts the files
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.store.sqlite_file import DAMAGED
 from msprobe.monitor.alerts.alert import Alert
 from msprobe.monitor.rows import Row
 from msprobe.trend.further_tables import TILE_STEPS
@@ -43,7 +43,7 @@ class TrendFile:
         """
         try:
             self._write(rows)
-        except (sqlite3.Error, MsprobeException) as error:
+        except (*DAMAGED, MsprobeException) as error:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: Exception) -> OSError:
@@ -80,7 +80,7 @@ class TrendFile:
         try:
             with self._database.transaction():
                 self._database.mark(self._rank, map(_mark, alerts))
-        except (sqlite3.Error, MsprobeException) as error:
+        except (*DAMAGED, MsprobeException) as error:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class TrendFile:
         try:
             with database:
                 database.settle()
-        except (sqlite3.Error, MsprobeException) as error:
+        except (*DAMAGED, MsprobeException) as error:
             raise self._unwritable(error) from error
 
 

@@ -39,11 +39,11 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ReadError(f"{path}: no set-up file; give a shell script (.sh), a .yaml or a .json")
     try:
         value = json.loads(text) if suffix == ".json" else load_yaml(text)
+        if not isinstance(value, Mapping):
+            raise ReadError(f"{path}: holds no table of names and values")
+        return flat_settings(value)
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: not readable ({' '.join(error_text(error).split())})") from error
-    if not isinstance(value, Mapping):
-        raise ReadError(f"{path}: holds no table of names and values")
-    return flat_settings(value)
 
 
 def exported_variables(path: Path) -> dict[str, str]:
@@ -127,18 +127,23 @@ def _leaves(table: Mapping[Any, Any], keys: tuple[str, ...], depth: int) -> Iter
             yield ".".join(path), plain_setting(value)
 
 
-def plain_setting(value: Any) -> Any:
-    """Return a value as JSON holds it: numbers, texts and lists of them stay, others become text."""
+def plain_setting(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON holds it: numbers, texts and lists of them stay, others and what is deeper become text."""
     if isinstance(value, _PLAIN):
         return value
-    if isinstance(value, Iterable) and isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, Iterable) and isinstance(value, (list, tuple, set, frozenset)) and depth < _DEEPEST:
         items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else value
-        return [plain_setting(item) for item in items]
+        return [plain_setting(item, depth + 1) for item in items]
     return str(value)
 
 
 def _safe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: HIDDEN if _hides(name, value) else _without(value) for name, value in settings.items()}
+    return {_text(name): HIDDEN if _hides(name, value) else _without(value) for name, value in settings.items()}
+
+
+def _text(text: str) -> str:
+    """Return a text without half of a surrogate pair, which JSON and YAML can hold and no file can."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _hides(name: str, value: Any) -> bool:
@@ -147,7 +152,7 @@ def _hides(name: str, value: Any) -> bool:
 
 def _without(value: Any) -> Any:
     if isinstance(value, str):
-        return without_credentials(value)
+        return without_credentials(_text(value))
     return [_without(item) for item in value] if isinstance(value, list) else value
 
 

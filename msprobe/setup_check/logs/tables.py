@@ -94,7 +94,7 @@ def _equal(first: Any, second: Any) -> bool:
     if type(first) is not type(second) and str in (type(first), type(second)):
         try:
             return float(first) == float(second)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return False
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
@@ -122,8 +122,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, settings: Mapping[str, Any]) -> None:
-    write_atomic(path, [json.dumps(settings, indent=2, ensure_ascii=False, default=str).encode()])
+    write_atomic(
+        path, [json.dumps(settings, indent=2, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")]
+    )
 
 
 def _write_table(path: Path, columns: tuple[str, ...], rows: list[tuple[str, str, str, str]]) -> None:
-    write_atomic(path, [small_table(columns, rows).encode("utf-8-sig")])
+    write_atomic(path, [small_table(columns, rows).encode("utf-8-sig", "backslashreplace")])

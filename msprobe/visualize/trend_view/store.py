@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.store.sqlite_file import DAMAGED, refuse_code
 from msprobe.trend.extremes import Cells, absent_cells, extremes
 from msprobe.trend.further_tables import (
     COARSE,
@@ -75,7 +76,7 @@ class TrendStore:
         try:
             with open_trend(path) as connection:
                 self._read(connection)
-        except (sqlite3.Error, OSError, TypeError, ValueError) as error:
+        except (OSError, *DAMAGED) as error:
             raise ReadError(f"{path}: no trend database that can be read ({error_text(error)}); {_REMEDY}") from error
 
     def _read(self, connection: sqlite3.Connection) -> None:
@@ -171,8 +172,8 @@ class TrendStore:
         try:
             with open_trend(self.path) as connection:
                 yield connection
-        except sqlite3.Error as error:
-            raise ReadError(f"{self.path}: {error}; {_REMEDY}") from error
+        except DAMAGED as error:
+            raise ReadError(f"{self.path}: {error_text(error)}; {_REMEDY}") from error
 
     def _from_rows(self, connection: sqlite3.Connection, rank: int, block: int) -> dict[TileKey, Cells]:
         """Return the tiles of a block that has none in the file; some blocks are kept in memory."""
@@ -317,6 +318,7 @@ def open_trend(path: Path) -> Iterator[sqlite3.Connection]:
                 raise
             with closing(_connected(path, "rw")) as mending:
                 mending.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        refuse_code(connection)
         yield connection
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.sqlite_file import refuse_code
 
 _PATTERN = "*.vis.db"
 _DEPTH = 2
@@ -74,6 +75,7 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     address = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if unchanging else ''}"
     with closing(sqlite3.connect(address, uri=True)) as connection:
         connection.text_factory = _text
+        refuse_code(connection)
         yield connection
 
 

@@ -49,7 +49,7 @@ class RankTriggers:
         self._seen = state
         try:
             found = json.loads(self._path.read_bytes()) if state[-1] <= _LARGEST else None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return _reason_of(found, rank)
 

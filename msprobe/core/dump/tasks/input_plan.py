@@ -43,7 +43,7 @@ def read_plan(folder: Path) -> dict[str, InputPart] | None:
     try:
         content = json.loads(document.read_bytes())
         return {name: _part(item, folder) for name, item in content.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ReadError(f"{document} is no plan of inputs ({type(error).__name__}); run split_inputs again") from error
 
 
