@@ -23,6 +23,8 @@ CASES = [
     for package, all_of in VERSIONS.items()
     for number in all_of
 ]
+WITHOUT_GRADIENTS = {"2.7.0", "2.8.0"}
+"""Versions of MindSpore that do not show where gradients leave a call: a warning says so, and compare finds none."""
 KINDS = [f"{task}_{level}" for task in ("statistics", "tensor") for level in ("L0", "L1", "mix")]
 UNMODIFIED = """
 import torch
@@ -66,7 +68,11 @@ def test_a_training_is_recorded_as_by_the_newest_version(version: tuple[str, str
     compiled = ["compiled"] if package == "torch" else []
     for kind in [*KINDS, *compiled]:
         result = msprobe.compare(tmp_path / number / kind, tmp_path / "newest" / kind, output=tmp_path / "compared")
-        assert result.verdict == "same", (kind, result.summary.first_divergence)
+        divergence = result.summary.first_divergence
+        if number in WITHOUT_GRADIENTS:
+            assert divergence is not None and "no gradient in the target (null)" in divergence.reason, (kind, divergence)
+        else:
+            assert result.verdict == "same", (kind, divergence)
 
 
 @pytest.mark.slow
