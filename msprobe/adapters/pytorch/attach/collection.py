@@ -69,16 +69,14 @@ class DebuggerSteps:
         if self._debugger is None and script_debugger() is None:
             self._debugger = self._make_debugger()
             self._debugger.service.hold_functions()
-            _give_way(True)
+            _debugger_class().gives_way = script_debugger() is not None
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
-        if not self._started and script_debugger() not in {None, self._debugger}:
-            raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
-        if self._debugger is None:
+        if self._debugger is None or (not self._started and script_debugger() not in {None, self._debugger}):
             self._debugger = self._make_debugger()
         if not self._started:
             self._started = True
-            _give_way(False)
+            _debugger_class().gives_way = False
         self._debugger.start(models[MAIN] if list(models) == [MAIN] else dict(models))
 
     def pause(self) -> None:
@@ -97,7 +95,9 @@ class DebuggerSteps:
         self._debugger.service.hold_functions()
 
     def conclude(self) -> None:
-        """Do nothing: the session ends with the process."""
+        """Take back a debugger that no iteration has used; another one ends with the process."""
+        if self._debugger is not None and not self._started:
+            _debugger_class().withdraw()
 
 
 def debugger_steps(config: str, measure: str | None, first_step: int) -> DebuggerSteps:
@@ -118,18 +118,17 @@ def script_debugger() -> Any:
     return None if module is None else module.PrecisionDebugger._instance
 
 
-def _give_way(gives_way: bool) -> None:
-    """Let a debugger that the script makes from now on take the place of the one that is there, or no longer."""
+def _debugger_class() -> Any:
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 
-    PrecisionDebugger.gives_way = gives_way and PrecisionDebugger._instance is not None
+    return PrecisionDebugger
 
 
 def _own_debugger(config: str, first_step: int) -> Any:
-    """Return a new debugger. Raises as ``PrecisionDebugger``."""
-    from msprobe.adapters.pytorch.debugger import PrecisionDebugger
-
-    debugger = PrecisionDebugger(config)
+    """Return a new debugger. Raises MsprobeException where the script has made one, or as ``PrecisionDebugger``."""
+    if script_debugger() is not None:
+        raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
+    debugger = _debugger_class()(config)
     debugger.set_init_step(first_step)
     return debugger
 

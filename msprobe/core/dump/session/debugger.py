@@ -133,9 +133,7 @@ class Debugger:
             ConfigError, FileCheckException: as the class.
         """
         with process_debugger.LOCK:
-            if cls.gives_way:
-                cls.gives_way = False
-                cls.close()
+            cls.withdraw()
             overrides = {name: value for name, value in fields.items() if value is not None} | fields_of_environment()
             arguments = (config_path, overrides)
             present = process_debugger.peek() if cls._instance is not None else None
@@ -304,6 +302,16 @@ class Debugger:
             if session is not None:
                 session.close()
                 begin_run()
+
+    @classmethod
+    def withdraw(cls) -> None:
+        """Take back a debugger that gives way; it has written nothing."""
+        if cls.gives_way:
+            session = process_debugger.peek()
+            process_debugger.put(None)
+            cls._instance, cls.gives_way = None, False
+            if isinstance(session, DumpSession):
+                session.abandon()
 
     def __enter__(self) -> Any:
         return self
