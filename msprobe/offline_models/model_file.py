@@ -112,8 +112,19 @@ def read_model(path: Path) -> Model:
         raise ReadError(f"{path}: no ONNX model, or a damaged one ({error_text(error)}); export it again") from error
     if not proto.graph.node:
         raise ReadError(f"{path}: its graph has no nodes; export the model again")
+    if odd := next((name for name in _names(proto.graph) if not isinstance(name, str)), None):
+        raise ReadError(f"{path}: the name {odd!r:.80} in it is no text; export the model again")
     _check_external_data(path, proto)
     return _model(path, _with_functions_in_place(path, proto))
+
+
+def _names(graph: Any) -> Iterator[Any]:
+    """Yield the names in a graph; protobuf gives bytes for one that is no UTF-8."""
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        yield value.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (text for item in node.metadata_props for text in (item.key, item.value))
 
 
 def _check_external_data(path: Path, proto: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msprobe import __version__
 from msprobe.core.errors import ReadError
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.safe_files import make_folder_below, write_atomic
 from msprobe.report.sheets import Sheet, write_sheets
 from msprobe.setup_check.collection.environment import collect_environment
 from msprobe.setup_check.collection.hyperparameters import exported_variables, read_settings
@@ -67,7 +67,7 @@ def compare_setups(first: Path, second: Path, output: Path, html: str | None = N
     documents = [read_pack(path) for path in (first, second)]
     comparison = compare_documents(documents[0], documents[1])
     for name, document in zip(("bench", "cmp"), documents, strict=True):
-        make_folder(output / name)
+        make_folder_below(output, output / name)
         write_atomic(output / name / "setup.json", [document.model_dump_json(indent=1).encode()])
     write_sheets(_sheets(comparison), output / "result.xlsx")
     if html:

@@ -60,8 +60,8 @@ TYPES = [0, 2, 8, 10, 16, 99]
 LOCATIONS = ["../outside/mine", "/etc/passwd", "", ".", "weights.bin", "a\x00", "model.onnx"]
 DEVICES = ["/dev/zero", "/dev/null", "/proc/self/mem"]
 BESIDE = [
-    "dump.json", "stack.json", "dump.journal", "step0", "step7", "rank0", "rank3", "debug.json", "a.csv", "a.npy",
-    "dump_tensor_data", "Functional.relu.0.forward.py", "Functional.relu.0.forward.npz",
+    "dump.json", "stack.json", "dump.journal", "step0", "step7", "rank0", "rank3", "bench", "inputs", "debug.json",
+    "a.csv", "a.npy", "dump_tensor_data", "Functional.relu.0.forward.py", "Functional.relu.0.forward.npz",
 ]  # fmt: skip
 _SHEET = "xl/worksheets/sheet1.xml"
 BOMB = 3 << 30

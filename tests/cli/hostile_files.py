@@ -132,6 +132,8 @@ READERS = {
         import !in/kernels/rank_0 -o !out/new
         code_mapping !in/kernels/rank_0/graphs !in/kernels/rank_0/Net/0/0 -o out/new
         split_inputs !in/onnx_run in/onnx_run -o !out/new
+        offline_dump in/model.onnx -o !out/new
+        config_check -c in/first.zip in/second.zip -o !out/new
         anomaly_processor -d !in/monitor/anomaly_detected -o out/new
         op_generate !in/tensors --api Functional.relu.0 -o !out/new
         compare -m offline_data -tp !in/kernels/rank_0/Net -gp in/kernels/rank_0/Net -o out/new

@@ -120,6 +120,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
     "a text among numbers": (
         sql("UPDATE trend_data SET norm = x'00'"), RANK, "data2db in/ranks -o out/new",
     ),
+    "a name that is no text": (
+        lambda path: path.write_bytes(path.read_bytes().replace(b"/act/Relu", b"/act/\xffelu")),
+        "in/model.onnx",
+        "offline_dump in/model.onnx -o out/new",
+    ),
     "a number as a tile": (
         sql("UPDATE msprobe_tiles SET cells = 0.5"), "in/run.trend.db", "view in/run.trend.db --html out/a.html",
     ),
@@ -181,6 +186,23 @@ def test_what_is_no_file_does_not_hold_up_a_comparison(change: Change, place: st
     inputs.mark(place)
     change(inputs.root / place)
     assert ends_well(["compare", "in/tensors", "in/tensors", "-o", "out/new"], inputs)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("link", "command"),
+    [
+        ("step0", "split_inputs in/onnx_run in/onnx_run -o out/new"),
+        ("inputs", "offline_dump in/model.onnx -o out/new"),
+        ("bench", "config_check -c in/first.zip in/second.zip -o out/new"),
+    ],
+)
+def test_nothing_is_written_through_a_link_in_the_folder_of_results(
+    link: str, command: str, inputs: FurtherInputs
+) -> None:
+    inputs.renewed()
+    (inputs.root / "out" / "new").mkdir()
+    (inputs.root / "out" / "new" / link).symlink_to(inputs.root / "outside")
+    assert ends_well(command.split(), inputs)[0] == 0
 
 
 def test_damaged_heads_of_arrays(tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ def entry_stem(full_name: str, op: str) -> tuple[str, str]:
 
     The number after ``-op`` counts compilations, so it is left out; the call number distinguishes equal kernels.
     """
-    parts = [part for part in full_name.split("/") if part]
-    numbered = _NUMBERED.match(parts[-1]) if parts else None
+    parts = [part for part in full_name.split("/") if part] or [op]
+    numbered = _NUMBERED.match(parts[-1])
     if numbered:
         parts[-1] = numbered["stem"] or op
     phase = "backward" if parts[0] == "Gradients" and len(parts) > 1 else "forward"

@@ -17,7 +17,7 @@ from msprobe.core.naming.names import is_module_name
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.safe_files import make_folder, make_folder_below, write_atomic
 from msprobe.offline_models.inputs import Shapes, drawn_inputs, read_inputs, read_shapes, shapes_in_range
 from msprobe.offline_models.model_file import Model, is_model_file, read_model
 from msprobe.offline_models.recorded_model import RecordedModel, RecordingPlan, record_model
@@ -100,7 +100,7 @@ def _inputs(model: Model, files: tuple[Path, ...], shapes: Shapes) -> dict[str, 
 def _write_inputs(folder: Path, inputs: Mapping[str, Any]) -> None:
     import numpy as np
 
-    make_folder(folder)
+    make_folder_below(folder.parents[1], folder)
     for name, array in inputs.items():
         content = io.BytesIO()
         np.save(content, array, allow_pickle=False)

@@ -97,7 +97,9 @@ class TrendStore:
         self.metrics = {metric.name: metric for metric in _metrics(connection, self.columns)}
         self.info: dict[str, str] = {}
         if "msprobe_info" in tables:
-            self.info = dict(connection.execute("SELECT key, value FROM msprobe_info"))
+            self.info = {
+                str(key): str(value) for key, value in connection.execute("SELECT key, value FROM msprobe_info")
+            }
         self._tiled: set[tuple[int, int]] = set()
         if "msprobe_tiled" in tables:
             self._tiled = set(connection.execute("SELECT rank, step_block FROM msprobe_tiled"))
@@ -279,14 +281,16 @@ def _metrics(connection: sqlite3.Connection, columns: Sequence[str]) -> Iterator
         row = connection.execute(f"SELECT {quoted(name)} FROM global_stats").fetchone() if name in known else None
         listed = str(row[0]).split(",") if row and row[0] else columns
         statistics = tuple(column for column in columns if column in listed)
-        yield Metric(number, name, statistics, tuple(targets[number]), tuple(targets[number].values()))
+        yield Metric(int(number), str(name), statistics, tuple(targets[number]), tuple(targets[number].values()))
 
 
 def _alerts(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     """Return metric, rank, step, target_id, statistic and reason of the first alerts."""
     query = """SELECT metric_name, rank, step, target_id, statistic, reason FROM msprobe_alerts
         JOIN monitoring_metrics USING (metric_id) ORDER BY step, rank, target_id LIMIT ?"""
-    return list(connection.execute(query, (_MOST_ALERTS,)))
+    return [
+        (str(row[0]), *map(int, row[1:4]), *map(str, row[4:])) for row in connection.execute(query, (_MOST_ALERTS,))
+    ]
 
 
 def natural(name: Target) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core.kernel_dumps.kernel_names import flat, parse_file, read_mapping
+from msprobe.core.kernel_dumps.kernel_names import entry_stem, flat, parse_file, read_mapping
 
 
 def test_a_name_says_what_is_inside() -> None:
@@ -37,3 +37,7 @@ def test_a_name_that_was_too_long_is_looked_up(tmp_path: Path) -> None:
 def test_flat_is_how_a_full_name_stands_in_a_file() -> None:
     assert flat("Default/fc1-Dense/MatMul-op0") == "Default_fc1-Dense_MatMul-op0"
     assert flat("fc1.weight") == "fc1_weight"
+
+
+def test_a_kernel_without_a_name_has_that_of_its_operator() -> None:
+    assert entry_stem("", "MatMul") == ("Kernel.MatMul", "forward")

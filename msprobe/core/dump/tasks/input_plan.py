@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.core.store.layout import root_of
+from msprobe.core.store.safe_files import make_folder_below, write_atomic
 from msprobe.core.tensors.input_parts import InputPart
 
 PLAN = "inputs.json"
@@ -23,7 +24,7 @@ PLAN = "inputs.json"
 
 def write_plan(parts: Mapping[str, InputPart], folder: Path) -> Path:
     """Write the plan of one process into its folder, and return the document."""
-    make_folder(folder)
+    make_folder_below(root_of(folder), folder)
     content = {
         name: {"file": os.path.relpath(part.file, folder), "ranges": part.ranges} for name, part in parts.items()
     }
