@@ -119,7 +119,7 @@ def read_block(
         return tiles
     table = np.array(rows, dtype=np.float64)  # None becomes NaN
     place = np.array([places[row[0]] for row in rows])
-    metric, target = table[:, 1].astype(np.int64), table[:, 2].astype(np.int64)
+    metric, target = (np.array([row[column] for row in rows], np.int64) for column in (1, 2))
     values = _as_measured(table[:, 3:])
     groups = metric * (int(target.max()) // TILE_TARGETS + 1) + target // TILE_TARGETS
     for group in np.unique(groups):

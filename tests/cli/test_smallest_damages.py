@@ -128,6 +128,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
     "a number as a tile": (
         sql("UPDATE msprobe_tiles SET cells = 0.5"), "in/run.trend.db", "view in/run.trend.db --html out/a.html",
     ),
+    "an id without an end": (
+        sql("UPDATE trend_data SET metric_id = 9e999"),
+        "out/trend/monitor_data.trend.db",
+        "data2db in/ranks -o out/trend",
+    ),
     "a text as an id": (
         sql("DELETE FROM tag_target_mapping; UPDATE sqlite_sequence SET seq = 'x'"),
         "out/trend/monitor_data.trend.db",
@@ -163,6 +168,15 @@ def test_one_line_says_what_is_wrong(name: str, inputs: FurtherInputs) -> None:
     change(min(path.iterdir()) if path.is_dir() else path)
     status, line = ends_well(command.split(), inputs)
     assert status == 2 and Path(place).name.partition(".")[0] in line
+
+
+def test_a_gradient_of_more_elements_than_there_are(inputs: FurtherInputs) -> None:
+    inputs.renewed()
+    inputs.mark("in/gradients")
+    summary = inputs.folder / "gradients" / "grad_summary_0.csv"
+    summary.write_text(summary.read_text().replace("[4]", "1" * 30))
+    action, _ = inputs.chosen("python gradients in/gradients in/gradients out/new")
+    assert ends_well(action, inputs)[0] == 0
 
 
 def test_settings_that_are_nested_deep(inputs: FurtherInputs) -> None:

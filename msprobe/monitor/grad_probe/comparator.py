@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
@@ -131,7 +130,7 @@ def _sizes(folders: tuple[Path, Path], step: int, found: Similarities) -> dict[s
 
 
 def _elements(shape: str) -> int:
-    return int(np.prod([int(part) for part in re.findall(r"\d+", shape)], dtype=np.int64))
+    return math.prod(int(part) for part in re.findall(r"\d+", shape))
 
 
 def _add_step(found: Similarities, column: int, folders: tuple[Path, Path], sizes: dict[str, int]) -> None:
