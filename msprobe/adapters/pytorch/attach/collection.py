@@ -97,7 +97,7 @@ class DebuggerSteps:
     def conclude(self) -> None:
         """Take back a debugger that no iteration has used; another one ends with the process."""
         if self._debugger is not None and not self._started:
-            _debugger_class().withdraw()
+            _debugger_class()._withdraw()
 
 
 def debugger_steps(config: str, measure: str | None, first_step: int) -> DebuggerSteps:

@@ -133,7 +133,7 @@ class Debugger:
             ConfigError, FileCheckException: as the class.
         """
         with process_debugger.LOCK:
-            cls.withdraw()
+            cls._withdraw()
             overrides = {name: value for name, value in fields.items() if value is not None} | fields_of_environment()
             arguments = (config_path, overrides)
             present = process_debugger.peek() if cls._instance is not None else None
@@ -304,7 +304,7 @@ class Debugger:
                 begin_run()
 
     @classmethod
-    def withdraw(cls) -> None:
+    def _withdraw(cls) -> None:
         """Take back a debugger that gives way; it has written nothing."""
         if cls.gives_way:
             session = process_debugger.peek()
