@@ -354,7 +354,7 @@ class Attachment:
             return
         for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
             self._direct.cover(module)
-        if os.getpid() == self._process and self._models.wanted is None:
+        if os.getpid() == self._process:
             self._collect(self._collection.expect)
 
     @_guarded

@@ -60,7 +60,7 @@ class Iterations:
         """Begin the next iteration."""
         self.went_backward = False
         self._updated.clear()
-        self._called.clear()
+        self._called = set()
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
         self._parameters = ChangesByHand()

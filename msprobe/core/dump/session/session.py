@@ -143,7 +143,7 @@ class DumpSession:
         What starts at the first call of a model comes too late for a function that the program has looked up before:
         in ``loss(model(x), y)`` Python looks ``loss`` up first. Between a stop and a start wrappers pass through.
         """
-        if self._taps is None and self._held is None and self.plan.apis and self._selects_next_step():
+        if self._taps is None and self._held is None and self.plan.apis and self._selects_step():
             with noted_in(self._applied), contextlib.ExitStack() as held:
                 hold_functions(self.backend, held)
                 self._held = held.pop_all()
@@ -351,14 +351,14 @@ class DumpSession:
         """Return whether this start collects; ``again`` for a step that begins without a start."""
         selected = (
             self._rank_selected(rank_id)
-            and self._selects_next_step()
+            and self._selects_step()
             and not self.config.load_only
             and (self._checker is None or self._checker.selects(self.current_step))
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self._filters.admit_next_step() if again else self._filters.admit())
 
-    def _selects_next_step(self) -> bool:
+    def _selects_step(self) -> bool:
         return self._step_filter.selects_step(self.current_step) and not self._budget.reached
 
     def _resume(self, collects: bool, lazy: bool = False) -> None:
