@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from msprobe.core.distribution import NAME
 from tests.fresh_debugger import forget
 from tests.integrations.serving import answer, decoder, prompt
 
@@ -209,4 +210,4 @@ def test_an_exception_between_start_and_stop(bench: Any) -> None:
 
 
 def test_the_package_is_found_by_its_name() -> None:
-    assert importlib.metadata.version("msprobe")
+    assert importlib.metadata.version(NAME)
