@@ -137,9 +137,12 @@ def search(folder: Path, judge: Callable[[dict[str, Any]], bool], examples: int)
     logger.setLevel(logging.CRITICAL)
     path = {"dump_path": str(folder / "dump")}
     plain = [{**path, "level": "L0"}, {**path, "level": "L1"}, {**path, "task": "structure"}, {**path, "level": "L2"}]
+    plain += [{**path, "task": "exception_dump", "exception_dump": {"data_mode": ["forward"]}}]
     accepted = [judge(raw) for raw in plain]
 
-    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(raw=configurations(folder))
     def agree(raw: dict[str, Any]) -> None:
         accepted.append(judge(raw))

@@ -62,8 +62,10 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
     if config.task_spec.command:
         return []
     problems = list(_static_problems(config, facts) if facts.graph_mode else _dynamic_problems(config))
-    if watches_kernels(config, facts):
-        problems += _kernel_problems(config, facts)
+    if facts.graph_mode and config.task == "exception_dump":
+        problems += _path_problems(config)  # a failure has no list, scope and data_mode: see ``exception_document``
+    elif watches_kernels(config, facts):
+        problems += [*_path_problems(config), *_kernel_problems(config, facts)]
     elif config.level != "L2":
         problems += _kernel_setting_problems(config)
     return problems
@@ -127,11 +129,14 @@ def _dynamic_problems(config: DumpConfig) -> Iterator[Problem]:
         yield Problem("level", "L2", "overflow_check at L2 is for static graphs; in a dynamic graph use L0, L1 or mix")
 
 
-def _kernel_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
-    section, task = config.section, config.task
+def _path_problems(config: DumpConfig) -> Iterator[Problem]:
     folder = os.path.abspath(config.dump_path)
     if not _RUNTIME_PATH.fullmatch(folder):
         yield Problem("dump_path", folder, "MindSpore dumps kernels only into paths of letters, digits, -, _ and /")
+
+
+def _kernel_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
+    section, task = config.section, config.task
     if section.data_mode not in KERNEL_SIDES:
         expected = 'kernels have "all", "input" or "output", one of them alone'
         yield Problem(f"{task}.data_mode", sorted(section.data_mode), expected)

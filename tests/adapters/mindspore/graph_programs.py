@@ -11,11 +11,17 @@ from tests.rules.tree import ROOT
 
 JOBS = Path(__file__).with_name("graph_jobs")
 
+RACE = b"Failed to get device contexts for funcgraph"
+"""An error that MindSpore 2.10 raises in one of some hundred compilations of a loop under ``jit``, also alone."""
+
 
 def run(job: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program of ``graph_jobs``; one that fails fails the test with what it wrote."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = forked.run([JOBS / job, *arguments], env=environment, cwd=cwd, timeout=300, preloaded=forked.MINDSPORE)
+    for _ in range(3):
+        done = forked.run([JOBS / job, *arguments], env=environment, cwd=cwd, timeout=300, preloaded=forked.MINDSPORE)
+        if RACE not in done.stderr:
+            break
     out, errors = done.stdout.decode(), done.stderr.decode()
     assert done.returncode == 0, out + errors
     return subprocess.CompletedProcess(done.args, done.returncode, out, errors)
