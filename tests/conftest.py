@@ -20,7 +20,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
 from tests.files_in_memory import memory_for_files  # noqa: E402
-from tests.matrices import CALLS, FUZZ, MATRICES, belongs, calls_by_test, multiply_examples, write_result  # noqa: E402
+from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
 
 # Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
@@ -112,10 +112,10 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the tier; skip, visibly, the tests marked with a framework that is not installed."""
     name = config.getoption("matrix")
-    left_out = [item for item in items if not belongs(item, name)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if belongs(item, name)]
+    chosen = selected(items, name)
+    if left_out := set(items).difference(chosen):
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = chosen
     if name == FUZZ:
         multiply_examples(items)
     missing = {name for name in FRAMEWORKS if importlib.util.find_spec(name) is None}

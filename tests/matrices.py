@@ -5,6 +5,9 @@ runs the property tests with their own number of examples.
 A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
+
+A test with several parametrisations may have ``sample="each value"`` instead: CI runs as many of its cases as it takes
+for each value of each parametrisation to occur, the matrix every combination.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "matrices"
 FUZZ = "fuzz"
 FUZZ_FACTOR = 40
+WIDE = "wide"
+EACH_VALUE = "each value"
 CALLS = "calls"
 """The property of a test that holds a number of calls."""
 MATRICES: dict[str, str] = {
@@ -54,6 +59,7 @@ MATRICES: dict[str, str] = {
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
     "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
+    WIDE: "What CI runs a sample of: every combination of parameters, every page of the guide, every wait.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""
@@ -82,12 +88,42 @@ def _parts(case: object) -> tuple[tuple[object, ...], Collection[pytest.MarkDeco
     return values, (), "-".join(map(str, values))
 
 
-def belongs(item: pytest.Item, matrix: str | None) -> bool:
-    """Return whether a test runs: as a part of ``matrix``, or without one as a part of CI."""
-    marks = list(item.iter_markers("matrix"))
+def selected(items: list[pytest.Item], matrix: str | None) -> list[pytest.Item]:
+    """Return the tests that run: those of ``matrix``, or without one those of CI."""
     if matrix:
-        return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
-    return all(mark.kwargs.get("sample", False) for mark in marks)
+        return [item for item in items if _belongs(item, matrix)]
+    samples = [(item, [mark.kwargs.get("sample", False) for mark in item.iter_markers("matrix")]) for item in items]
+    combined = each_value(item for item, sample in samples if EACH_VALUE in sample)
+    return [item for item, sample in samples if all(sample) and (EACH_VALUE not in sample or item in combined)]
+
+
+def _belongs(item: pytest.Item, matrix: str) -> bool:
+    marks = item.iter_markers("matrix")
+    return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
+
+
+def each_value(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return, of each test function, few cases in which every value of its parametrisations occurs."""
+    functions: dict[str, dict[pytest.Item, set[object]]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], {})[item] = _parameters(item)
+    chosen = set()
+    for cases in functions.values():
+        missing = set[object]().union(*cases.values())
+        while missing:
+            best = max(cases, key=lambda item: len(cases[item] & missing))
+            missing -= cases[best]
+            chosen.add(best)
+    return chosen
+
+
+def _parameters(item: pytest.Item) -> set[object]:
+    """Return what tells the values that one case has of each parametrisation."""
+    params: dict[str, object] = item.callspec.params  # type: ignore[attr-defined]
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [name.replace(" ", "").split(",") if isinstance(name, str) else name for name in names]
+    groups += [[name] for name in params.keys() - {name for group in groups for name in group}]
+    return {(*group, *(id(params[name]) for name in group)) for group in groups}
 
 
 def is_property(item: pytest.Item) -> bool:

@@ -26,6 +26,7 @@ tool causes shows each time."""
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     "calls", [3, pytest.param(60, marks=pytest.mark.slow), pytest.param(230, marks=pytest.mark.slow)]
 )
@@ -67,6 +68,7 @@ def end(process: ForkedProcess, kind: signal.Signals, lines: list[bytes]) -> lis
     return [number for at, number in times[begun:] if at < bound]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L1", pytest.param("mix", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("task", "words"),

@@ -121,6 +121,7 @@ def test_rounded_products_are_named_and_allowed(recordings: Recordings, family: 
     assert allowed.verdict == "same", allowed.summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("device", ["tf32", "hf32"])
 @pytest.mark.parametrize(("family", "path"), [("llama", "self_attn.k_proj"), ("resnet", "blocks.0.0")])
 def test_a_wrong_weight_is_named_beside_rounded_products(

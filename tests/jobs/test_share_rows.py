@@ -127,6 +127,7 @@ WHAT = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("what", WHAT)

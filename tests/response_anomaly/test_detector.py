@@ -41,6 +41,7 @@ def test_no_page_of_the_documentation_gives_an_alarm() -> None:
     assert {name: found for name, found in alarms.items() if found} == {}
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize(("write", "kind"), [(generated.repeated, LOOP), (generated.garbled, GARBLED)])
 def test_planted_loops_and_garbled_texts_are_found(recorded: bool, write: object, kind: int) -> None:

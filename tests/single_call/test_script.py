@@ -41,6 +41,7 @@ def script(dump: Path, folder: Path, name: str, *words: str) -> Path:
     return path
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("words", [(), ("--draw",)])
 def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
@@ -57,6 +58,7 @@ def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, 
     assert f"{name}.{'backward' if backward else 'forward'} result 0" in said
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     ("operator", "kind", "name", "backward"),
     [

@@ -85,6 +85,7 @@ def test_the_child_goes_on_in_a_folder_of_its_own(bench: Any, state: str) -> Non
         assert data(bench.root, 0, f"proc{os.getpid()}") == ["Functional.gelu.0.forward"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @STATES
 @pytest.mark.parametrize("call", ["stop", "step", "save", "set_init_step", "restore_custom_api"])
 def test_no_call_raises_in_a_child(bench: Any, state: str, call: str) -> None:

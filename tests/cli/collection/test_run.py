@@ -372,6 +372,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
     assert "no Python process of the program loaded msprobe" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])

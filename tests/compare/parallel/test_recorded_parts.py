@@ -37,6 +37,7 @@ def test_the_layout_follows_from_what_was_said(cut: Cut, declare: str) -> None:
     assert result.summary.counts.passed > 8
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("declare", ["uneven", "marks"])

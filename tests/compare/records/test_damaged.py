@@ -209,6 +209,7 @@ def with_largest(content: dict[str, Any], value: int) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")

@@ -97,6 +97,7 @@ def test_search_shows_what_fits_and_enter_goes_there(view: Any, database: Path) 
     page.until(lambda: page.lines, lambda lines: len(lines) > 3)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @from_both
 @pytest.mark.parametrize(
     ("select", "value", "name"),

@@ -94,6 +94,7 @@ def _broken(*_: Any) -> Any:
     raise ValueError("broken probe")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("where", ["at_run_time", "while_tracing"])
 def test_a_probe_that_fails_is_told_and_changes_nothing(
@@ -130,6 +131,7 @@ def test_a_step_of_compiled_code_alone_says_which_levels_see_it(
     )
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("level", ["L1", "mix"])
 def test_what_is_compiled_while_collecting_has_its_gradients(bench: Any, level: str, backend: str) -> None:

@@ -149,6 +149,7 @@ def assert_same_results(found: dict[str, Any], expected: dict[str, Any], exact: 
             torch.testing.assert_close(found[name], value)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -222,6 +222,7 @@ PLACES = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("switches", [["rm_dropout"], ["is_enhanced"], ["rm_dropout", "is_enhanced"]], ids="+".join)
 @pytest.mark.parametrize("path", PLACES)
 def test_functions_are_pickled_and_copied(path: str, switches: list[str]) -> None:
