@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.docs.pages import Block, Command, blocks, commands, missing
 from tests.end_to_end.fork_runner import log_of, run_script
 from tests.rules.tree import ROOT
 
-_TOOLS = {"python": "", "msprobe": "-m msprobe", "torchrun": "-m torch.distributed.run"}
+_TOOLS = {"python": "", "msprobe": " -m msprobe", "torchrun": " -m torch.distributed.run"}
 _ONE_SCRIPT = re.compile(r"python (\w+\.py)((?: [\w./-]+)*)")
 
 
@@ -42,6 +41,10 @@ class Visit:
     @property
     def _here(self) -> Path:
         return self.folder / "page"
+
+    @property
+    def _framework(self) -> str:
+        return forked.MINDSPORE if "mindspore" in self.page.parts else forked.TORCH
 
     def _try(self, block: Block) -> None:
         where = f"{self.page.name}:{block.line}"
@@ -98,8 +101,7 @@ class Visit:
         self.output, self.status = done.stdout, done.returncode
 
     def _run(self, script: Path, *arguments: str) -> None:
-        of_mindspore = "mindspore" in self.page.parts
-        self.status = run_script(script, *arguments, preloaded=forked.MINDSPORE if of_mindspore else forked.TORCH)
+        self.status = run_script(script, *arguments, preloaded=self._framework)
         log = script.with_name(script.name + ".log")
         self.output = log_of(script)
         log.unlink()
@@ -110,9 +112,10 @@ class Visit:
 
     def _make_tools(self) -> None:
         """Write ``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever else is installed."""
+        python = forked.python(self._framework)
         self._here.mkdir()
         for name, arguments in _TOOLS.items():
             tool = self.folder / "bin" / name
             tool.parent.mkdir(exist_ok=True)
-            tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+            tool.write_text(f'#!/bin/sh\nexec "{python}"{arguments} "$@"\n')
             tool.chmod(0o755)
