@@ -19,6 +19,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
     del os.environ[name]
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
+from tests import forked  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
@@ -61,6 +62,12 @@ def log_on_stdout() -> Iterator[None]:
 def nothing_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin each test like a process of its own, in which what is said once has not been said yet."""
     monkeypatch.setattr(log, "_logged_keys", set())
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the worker processes that a command starts begin with torch imported."""
+    monkeypatch.setattr(sys, "executable", forked.python())
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,7 +51,7 @@ def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def _run_alone(script: Path) -> int:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with open(script.with_name(f"{script.name}.log"), "wb") as log:
-        command = [sys.executable, str(script)]
+        command = [forked.python(), str(script)]
         return subprocess.run(
             command, cwd=script.parent, env=environment, stdout=log, stderr=log, check=False, timeout=120
         ).returncode

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ pytest.importorskip("torch")
 import torch
 
 from msprobe.cli.main import run
+from tests import forked
 from tests.precheck.planted_kernels import PlantedKernel
 from tests.precheck.programs import record
 from tests.single_call.running import exit_status
@@ -86,7 +86,7 @@ def test_a_script_of_a_wrong_kernel_fails(
 def test_a_script_runs_alone(dump: Path, tmp_path: Path) -> None:
     path = script(dump, tmp_path, "Functional.linear.0", "--backward")
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    words = [sys.executable, str(path), "cpu"]
+    words = [forked.python(), str(path), "cpu"]
     done = subprocess.run(words, capture_output=True, text=True, env=clean, cwd="/", check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("right") == 4
