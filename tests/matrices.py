@@ -6,8 +6,9 @@ A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of i
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
 
-A test with several parametrisations may have ``sample="each value"`` instead: CI runs as many of its cases as it takes
-for each value of each parametrisation to occur, the matrix every combination.
+A test with several parametrisations may have ``sample="each value"``: CI runs as many of its cases as it takes for each
+value of each parametrisation to occur, the matrix every combination. With a number as ``sample``, CI runs every
+second, third ... case.
 """
 
 from __future__ import annotations
@@ -92,9 +93,16 @@ def selected(items: list[pytest.Item], matrix: str | None) -> list[pytest.Item]:
     """Return the tests that run: those of ``matrix``, or without one those of CI."""
     if matrix:
         return [item for item in items if _belongs(item, matrix)]
-    samples = [(item, [mark.kwargs.get("sample", False) for mark in item.iter_markers("matrix")]) for item in items]
-    combined = each_value(item for item, sample in samples if EACH_VALUE in sample)
-    return [item for item, sample in samples if all(sample) and (EACH_VALUE not in sample or item in combined)]
+    samples = {item: [mark.kwargs.get("sample", False) for mark in item.iter_markers("matrix")] for item in items}
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if all(samples[item]):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen: set[pytest.Item] = set()
+    for cases in functions.values():
+        wanted = samples[cases[0]]
+        chosen.update(each_value(cases) if EACH_VALUE in wanted else cases[:: max([1, *wanted])])
+    return [item for item in items if item in chosen]
 
 
 def _belongs(item: pytest.Item, matrix: str) -> bool:
@@ -103,17 +111,14 @@ def _belongs(item: pytest.Item, matrix: str) -> bool:
 
 
 def each_value(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return, of each test function, few cases in which every value of its parametrisations occurs."""
-    functions: dict[str, dict[pytest.Item, set[object]]] = {}
-    for item in items:
-        functions.setdefault(item.nodeid.partition("[")[0], {})[item] = _parameters(item)
+    """Return few cases of a test function in which every value of its parametrisations occurs."""
+    cases = {item: _parameters(item) for item in items}
+    missing = set[object]().union(*cases.values())
     chosen = set()
-    for cases in functions.values():
-        missing = set[object]().union(*cases.values())
-        while missing:
-            best = max(cases, key=lambda item: len(cases[item] & missing))
-            missing -= cases[best]
-            chosen.add(best)
+    while missing:
+        best = max(cases, key=lambda item: len(cases[item] & missing))
+        missing -= cases[best]
+        chosen.add(best)
     return chosen
 
 

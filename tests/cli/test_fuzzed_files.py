@@ -13,7 +13,7 @@ from tests.cli.damages import damage, plant
 from tests.cli.hostile_files import READERS, FurtherInputs
 from tests.cli.outcome import ends_well
 
-EXAMPLES = 250
+EXAMPLES = 60
 """Of each kind in CI, and 10,000 in the matrix."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

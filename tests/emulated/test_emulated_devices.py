@@ -60,6 +60,7 @@ DEVICES = [
 SAMPLE = {"gpt2-fp32-other", "bert-fp32-order", "unet-bf16-other", "llama-amp-bf16-order", "encoder-fp32-other"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("family", "precision", "device"), matrix_params("devices", DEVICES, SAMPLE))
 def test_another_device_is_the_same(recordings: Recordings, family: str, precision: str, device: str) -> None:
     golden, target = recordings(train, family, precision), recordings(train, family, precision, device)

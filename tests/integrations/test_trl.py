@@ -23,6 +23,7 @@ def train(folder: Path, seed: int) -> Path:
     return folder
 
 
+@pytest.mark.matrix("wide")
 def test_rollouts_of_two_trainings(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     first, again, other = (train(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))

@@ -86,6 +86,7 @@ def change(clean: Execution, planted: Execution) -> float:
     return largest
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("operator", "kind", "task", "dtype"), matrix_params("planted", CASES, SAMPLE))
 def test_a_wrong_kernel_is_found_where_it_is_used(
     operator: str, kind: str, task: str, dtype: torch.dtype, cases: object, replayer: TorchReplayer

@@ -55,6 +55,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.matrix("wide", sample=3)
 @cases(LOSSES)
 def test_what_the_program_computes_is_what_it_computes_alone(recordings: Recordings, program: Program) -> None:
     folder = recordings(record, program.name)

@@ -119,6 +119,7 @@ def test_the_names_of_sample_and_gaps_are_those_of_cases() -> None:
     assert sorted((SAMPLE | set(gaps)) - set(BY_NAME)) == []
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("family", sorted({case.target.family for case in CASES}))
 def test_every_edit_fits_the_program(family: str) -> None:
     cases = [case for case in CASES if case.target.family == family]

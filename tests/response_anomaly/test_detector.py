@@ -28,6 +28,7 @@ def kind_of(answer: Answer) -> int:
     return next((finding.kind for finding in find_odd(answer)), 0)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("recorded", [False, True])
 def test_no_normal_answer_gives_an_alarm(recorded: bool) -> None:
     texts = {seed: generated.normal(seed) for seed in range(1000, 1224)}

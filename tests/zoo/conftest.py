@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def record_jobs(out: Path) -> None:
         (out / f"{name}.json").write_text(json.dumps(jobs), encoding="utf-8")
     environment = {**os.environ, "MSPROBE_LOG_LEVEL": "4"}
     new = subprocess.Popen(
-        [forked.python(), *_words(out, "new")],
+        [sys.executable, *_words(out, "new")],
         cwd=ROOT,
         env={**environment, "OMP_NUM_THREADS": "2"},
         stdout=subprocess.PIPE,

@@ -98,6 +98,7 @@ def test_no_call_raises_in_a_child(bench: Any, state: str, call: str) -> None:
     in_child(lambda: getattr(debugger, call)(*arguments.get(call, ())))
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("fields", [{"async_dump": True}, {"dump_enable": True}], ids=["async_dump", "dump_enable"])
 def test_what_runs_beside_the_training_runs_in_the_child_too(bench: Any, fields: Any) -> None:
     debugger = prepared(bench, "running", **fields)

@@ -108,6 +108,7 @@ def test_an_alert_of_the_monitor_writes_the_steps(tmp_path: Path, monkeypatch: p
     assert header["kept_for"]["kind"] == "alert" and "grad_unreduced of" in header["kept_for"]["reason"]
 
 
+@pytest.mark.matrix("wide")
 def test_memory_is_flat_over_300_steps(tmp_path: Path) -> None:
     training = Training(config_of(tmp_path / "dump", statistics={"ring": {"steps": 3}}))
     sizes = []

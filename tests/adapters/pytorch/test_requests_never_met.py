@@ -57,6 +57,7 @@ NEVER = "start() was never called in this process"
 ROUNDS = "for _ in range(3): debugger.start(rank_id=0); torch.tanh(torch.ones(2)); debugger.stop()"
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "told"),

@@ -49,6 +49,7 @@ def test_a_fault_in_a_piece_is_named(cut: Cut, declare: str, fault: str) -> None
     assert (found.kind == "copies_differ") == ("norm" in fault)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -63,6 +64,7 @@ def test_copies_are_told_from_cuts_also_where_both_sides_are_spread(cut: Cut, de
     assert (found.slot, found.kind) == ("parameters.weight", kind)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=60)
 @given(
     mutations(),
     st.sampled_from(["dump.json", "dump.json", "stack.json", "construct.json"]),

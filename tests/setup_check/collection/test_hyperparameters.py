@@ -75,6 +75,7 @@ def test_objects() -> None:
     assert object_settings({"x": (1, Path("y"))}) == {"x": [1, "y"]}
 
 
+@pytest.mark.matrix("wide")
 def test_transformers_arguments(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     arguments = transformers.TrainingArguments(output_dir=str(tmp_path), learning_rate=3e-4, hub_token="abc")

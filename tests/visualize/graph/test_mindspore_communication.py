@@ -23,6 +23,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.matrix("wide")
 def test_every_call_is_linked_to_the_one_it_meets(tmp_path: Path) -> None:
     run_mindspore_ranks(Path(__file__).parents[1] / "mindspore_collectives.py", 2, tmp_path / "dump")
     tables = read(visualize(Request(target=tmp_path / "dump", output=tmp_path / "out")))

@@ -60,6 +60,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     return Jobs(tmp_path_factory.mktemp("cells"))
 
 
+@pytest.mark.matrix("wide", sample=5)
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_gradients_are_those_of_an_untapped_run(mode: str, jobs: Jobs) -> None:
     results = jobs(mode).said["results"]

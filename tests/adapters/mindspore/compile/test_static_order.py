@@ -44,6 +44,7 @@ def calls(recorded: Recorded) -> list[str]:
     return [name for name in recorded.names() if ".parameters_grad." not in name]
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("mode", ["dynamic", "graph", "jit"])
 def test_results_and_gradients_keep_their_bits(mode: str, ran: Ran) -> None:
     same = ran(mode)[1]
@@ -64,6 +65,7 @@ def test_gradients_of_parameters_stand_as_in_a_dynamic_graph(net: str, ran: Ran)
     assert sorted(found(ran, "jit", net).names()) == sorted(found(ran, "dynamic", net).names())
 
 
+@pytest.mark.matrix("wide")
 def test_gradients_under_control_flow_and_recomputation_are_whole(tmp_path: Path) -> None:
     ended = graph_programs.run("conditions.py", tmp_path)
     equal = json.loads(ended.stdout.split("EQUAL ", 1)[1].splitlines()[0])

@@ -17,6 +17,7 @@ def rows(folder: Path, rank: int, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
+@pytest.mark.matrix("wide")
 @pytest.mark.slow
 def test_two_ranks_that_add_up_their_gradients(tmp_path: Path) -> None:
     run_mindspore_ranks(PROGRAM, 2, tmp_path / "out")

@@ -111,6 +111,7 @@ def test_bfloat16_is_measured_and_saved_with_both(dumps: dict[str, tuple[Dump, s
         assert (number["Max"], "data_name" in number) == (2.0, True)
 
 
+@pytest.mark.matrix("wide")
 @pytest.mark.parametrize(
     "tests",
     [["tests/adapters/mindspore/tensors/test_values.py"], ["tests/contracts", "-k", "mindspore"]],

@@ -193,6 +193,7 @@ assert torch.relu in torch._dynamo.trace_rules.get_torch_obj_rule_map()
 """
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 def test_a_compiler_that_is_loaded_while_collecting_sees_the_originals(level: str, tmp_path: Path) -> None:
     """A process of its own, because this one has loaded the compiler."""

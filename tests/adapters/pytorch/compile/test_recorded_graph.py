@@ -142,6 +142,7 @@ WRONG: dict[str, tuple[Any, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_decomposition_is_named_by_module_and_line(tmp_path: Path, name: str, eager: Path) -> None:
     operator, wrong = WRONG[name]
