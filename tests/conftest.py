@@ -23,6 +23,7 @@ from tests import forked  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
+from tests.slow_tests import mark_slow  # noqa: E402
 
 # Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
 sys.dont_write_bytecode = False
@@ -118,6 +119,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the tier; skip, visibly, the tests marked with a framework that is not installed."""
+    mark_slow(items)
     name = config.getoption("matrix")
     chosen = selected(items, name)
     if left_out := set(items).difference(chosen):

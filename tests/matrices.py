@@ -1,7 +1,8 @@
 """The large matrices of tests: their names, which of their tests belong to CI, and the page with the result of a run.
 
 The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples, and what is marked as part of it. CI
-runs the property tests with their own number of examples.
+runs the property tests with their own number of examples. One with few of them for CI says how many the matrix draws:
+``@pytest.mark.matrix("fuzz", sample=True, examples=10_000)``.
 A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
@@ -137,11 +138,14 @@ def is_property(item: pytest.Item) -> bool:
 
 
 def multiply_examples(items: Iterable[pytest.Item], factor: int = FUZZ_FACTOR) -> None:
-    """Let every property test draw ``factor`` times as many examples, other ones in each run."""
-    functions = {id(function): function for function in (_function(item) for item in items if is_property(item))}
-    for function in functions.values():
+    """Let every property test draw ``factor`` times as many examples, or those of its mark, other ones in each run."""
+    functions = {
+        id(function): (function, item) for item in items if is_property(item) for function in [_function(item)]
+    }
+    for function, item in functions.values():
         own: settings = function._hypothesis_internal_use_settings
-        more = settings(own, max_examples=own.max_examples * factor, derandomize=False)
+        told = [mark.kwargs["examples"] for mark in item.iter_markers("matrix") if "examples" in mark.kwargs]
+        more = settings(own, max_examples=max([own.max_examples * factor, *told]), derandomize=False)
         function._hypothesis_internal_use_settings = more
 
 

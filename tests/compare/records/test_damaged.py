@@ -166,6 +166,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
+@pytest.mark.matrix("fuzz", sample=True, examples=10_000)
 @settings(max_examples=60)
 @given(
     mutations(),
