@@ -43,6 +43,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 FRAMEWORKS = ("torch", "mindspore")
+LONG_COLLECTION = 0.05
+"""Seconds that a garbage collection may take again and again."""
 BEGIN = pytest.StashKey[float]()
 """Seconds of the monotonic clock at the beginning of the run."""
 
@@ -89,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if name and name not in MATRICES:
         raise pytest.UsageError(f"there is no matrix {name!r}; the names are {', '.join(MATRICES)}")
     config.stash[BEGIN] = time.monotonic()
+    config.pluginmanager.register(LongCollections())
+    gc.set_threshold(20_000)  # the usual 700 objects take a tenth of the time of the suite
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -104,6 +108,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
     page = write_result(name, outcomes, time.monotonic() - config.stash[BEGIN], calls_by_test(reports))
     terminalreporter.write_line(f"wrote {page}")
+
+
+class LongCollections:
+    """Leaves out of later garbage collections, after the test, what made one long.
+
+    Compilers and frameworks that some tests import leave millions of objects, which each collection would look at.
+    """
+
+    def __init__(self) -> None:
+        self._begin = 0.0
+        self._was_long = False
+        gc.callbacks.append(self._look)
+
+    def _look(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begin = time.monotonic()
+        elif time.monotonic() - self._begin > LONG_COLLECTION:
+            self._was_long = True
+
+    def pytest_runtest_logfinish(self) -> None:
+        if self._was_long:
+            self._was_long = False
+            gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,8 @@ import fcntl
 import gc
 import importlib
 import json
+import multiprocessing
+import multiprocessing.process
 import os
 import runpy
 import select
@@ -145,7 +147,10 @@ def prepare(program: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(program["environment"])
     os.chdir(program["folder"])
-    sys.executable = program.get("executable", sys.executable)
+    if "executable" in program:
+        sys.executable = program["executable"]
+        multiprocessing.set_executable(sys.executable)
+        multiprocessing.process.ORIGINAL_DIR = program["folder"]  # as if it were imported now
     words = program["words"]
     first = "" if words[0] in {"-c", "-m"} else str(Path(words[0]).resolve().parent)
     path = os.environ.get("PYTHONPATH", "")
