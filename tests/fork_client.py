@@ -5,6 +5,7 @@
 ``PYTHON...``, a program on standard input, and a ``sitecustomize`` on the path.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -42,8 +43,8 @@ def inherited() -> list[int]:
 def main() -> None:
     """Run the program and end with its status, or by its signal."""
     address, python, executable, *words = sys.argv[1:]
-    unbuffered = words[:1] == ["-u"]
-    rest = words[1:] if unbuffered else words
+    options = list(itertools.takewhile({"-u", "-B"}.__contains__, words))
+    rest = words[len(options) :]
     if needs_a_real_start(rest):
         os.execv(python, [python, *words])
     numbers = [0, 1, 2, *inherited()]
@@ -52,7 +53,8 @@ def main() -> None:
         "executable": str(Path(executable).absolute()),
         "environment": dict(os.environ),
         "folder": os.getcwd(),
-        "unbuffered": unbuffered or "PYTHONUNBUFFERED" in os.environ,
+        "unbuffered": "-u" in options or "PYTHONUNBUFFERED" in os.environ,
+        "writes_bytecode": "-B" not in options and "PYTHONDONTWRITEBYTECODE" not in os.environ,
         "numbers": numbers,
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:

@@ -149,6 +149,7 @@ def prepare(program: dict[str, Any]) -> None:
     os.chdir(program["folder"])
     if "executable" in program:
         sys.executable = program["executable"]
+        sys.dont_write_bytecode = not program["writes_bytecode"]
         multiprocessing.set_executable(sys.executable)
         multiprocessing.process.ORIGINAL_DIR = program["folder"]  # as if it were imported now
     words = program["words"]

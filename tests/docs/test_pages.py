@@ -26,7 +26,7 @@ WIDE = {
     "docs/guide/collection/integrations.md",
     "docs/guide/collection/when_it_matters.md",
     "docs/guide/compiled_modules.md",
-    "docs/guide/many_ranks.md",
+    "docs/guide/monitor.md",
     "docs/guide/noise.md",
     "docs/guide/servers.md",
 }
