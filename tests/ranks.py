@@ -47,11 +47,12 @@ def run_mindspore_ranks(program: Path, size: int, *arguments: object) -> None:
             for role in ({"MS_ROLE": "MS_SCHED"}, *ranks)
         ]
         scheduler, *workers = processes
-        try:
-            logs = _outputs_of(workers)
-        finally:
-            scheduler.kill()  # it would wait for some seconds
-            scheduler.wait()
+        with scheduler.stdout:
+            try:
+                logs = _outputs_of(workers)
+            finally:
+                scheduler.kill()  # it would wait for some seconds
+                scheduler.wait()
     assert [worker.returncode for worker in workers] == [0] * size, "\n".join(logs)
 
 
