@@ -12,7 +12,7 @@ import pytest
 
 from tests.forked import MINDSPORE, python, run, start
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 FACTS = """
 import os, sys

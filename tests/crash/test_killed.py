@@ -123,6 +123,7 @@ def test_a_process_that_ends_without_stop_leaves_whole_documents(tmp_path: Path)
     assert len(load_dump(find_dumps(tmp_path)[0]).data) > 500
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "calls", [5, pytest.param(33, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow)]
 )

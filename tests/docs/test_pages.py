@@ -68,6 +68,7 @@ def test_the_index_has_every_page() -> None:
     assert [name for name in names if f"({name})" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -113,6 +113,7 @@ PRODUCTS = [
 PRODUCT_SAMPLE = {"gpt2-mix-tf32", "resnet-L0-hf32", "lstm-mix-tf32"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("family", "level", "device"), matrix_params("devices", PRODUCTS, PRODUCT_SAMPLE))
 def test_rounded_products_are_named_and_allowed(recordings: Recordings, family: str, level: str, device: str) -> None:
     golden, target = recordings(record_at, family, "", level), recordings(record_at, family, device, level)

@@ -44,6 +44,7 @@ def _run_alone(script: Path) -> int:
         ).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=getattr(pytest.mark, _framework(case))) for case in CASES]
 )

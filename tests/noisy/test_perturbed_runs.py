@@ -15,7 +15,7 @@ from tests.rules.tree import ROOT
 
 PROGRAM = ROOT / "tests" / "noisy" / "ill_conditioned.py"
 VARIANTS = ("golden", "two passes", "unbiased")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

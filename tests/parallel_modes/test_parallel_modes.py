@@ -35,6 +35,7 @@ def test_the_same_program_twice_is_the_same(mode: str, recordings: Recordings) -
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "name", matrix_params("ranks", FAULTS, [fault.id for fault in FAULTS.values() if fault.mode in SAMPLE])
 )

@@ -22,7 +22,7 @@ from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, GAPS, LOSSE
 from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, record
 from tests.recordings import Recordings
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {"actor_critic", "dcgan", "diffusion", "forward_forward", "lora", "td3", "wgan", "word_language_model"}
 """Programs that CI runs: those with a gap, several models or updates by hand."""
 

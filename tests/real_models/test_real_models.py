@@ -98,6 +98,7 @@ def test_a_harmless_change_is_the_same(name: str, cache: Path) -> None:
     assert answer.right, answer.text
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("name", _params("faults", harmless=False))
 def test_module_and_line_of_a_fault_are_named(name: str, cache: Path) -> None:
     case: Case = BY_NAME[name]

@@ -24,7 +24,7 @@ from tests.reference_dumps.record import Job, run
 from tests.reference_dumps.stored import CLEAN, FAULTY, record_with, unpack
 from tests.rules.tree import ROOT
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 REFERENCE = os.environ.get("REFERENCE_PYTHON", "")
 DIRECTIONS = ("reference is golden", "reference is target")
 FIRST = {

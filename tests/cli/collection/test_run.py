@@ -66,6 +66,7 @@ def names(folder: Path, step: int) -> list[str]:
     return list(json.loads(document.read_text())["data"])
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("optimizer", "start"),

@@ -82,6 +82,7 @@ def test_the_environment_is_what_this_file_says(numpy_2: Path) -> None:
     assert np.__version__.startswith("1.")
 
 
+@pytest.mark.matrix("wide")
 def test_mindspore_alone_fails_at_its_first_number(numpy_2: Path) -> None:
     done = run("-c", TRAP, numpy=numpy_2)
     assert done.returncode != 0

@@ -96,6 +96,7 @@ def test_right_modules_have_no_wrong_node() -> None:
     assert (result.wrong_node, result.node_note) == (None, "")
 
 
+@pytest.mark.matrix("wide")
 def test_two_passes_and_faults_that_are_gone_say_why_there_is_no_node() -> None:
     checker = PrecisionChecker(single_pass=False)
     model = Model(planted.gelu)
