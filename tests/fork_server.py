@@ -231,7 +231,8 @@ def execute(words: list[str]) -> None:
     if words[0] == "-c":
         sys.argv, text, name = ["-c", *words[2:]], words[1], "<string>"
     else:
-        sys.argv, text, name = words, Path(words[0]).read_text(encoding="utf-8"), words[0]
+        name = str(Path(words[0]).absolute())
+        sys.argv, text = words, Path(name).read_text(encoding="utf-8")
         main.__file__ = name
     sys.modules["__main__"] = main
     exec(compile(text, name, "exec"), main.__dict__)
