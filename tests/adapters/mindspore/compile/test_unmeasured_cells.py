@@ -25,7 +25,6 @@ def names(folder: Path) -> list[str]:
     return list(json.loads(path.read_text())["data"])
 
 
-@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_gradients_are_the_same(said: tuple[Path, dict[str, str]], mode: str) -> None:
     (line,) = [line for line in said[1][mode].splitlines() if line.startswith("SAME ")]
