@@ -23,6 +23,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", matrix_params("check", FAULTS, SAMPLE))

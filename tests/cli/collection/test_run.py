@@ -66,6 +66,7 @@ def names(folder: Path, step: int) -> list[str]:
     return list(json.loads(document.read_text())["data"])
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("optimizer", "start"),
@@ -154,6 +155,7 @@ exec(sys.argv[1])
 """
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(
@@ -286,6 +288,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
@@ -322,6 +325,7 @@ def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path
     assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("model", [pytest.param(True, id="model"), pytest.param(False, id="no-model")])
@@ -349,6 +353,7 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path, before: str) -
     assert not (tmp_path / "dump").exists()
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "reason"),
@@ -372,6 +377,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
     assert "no Python process of the program loaded msprobe" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])

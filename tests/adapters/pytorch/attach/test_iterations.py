@@ -180,6 +180,7 @@ def with_two_passes() -> None:
         optimizer.zero_grad()
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize(
     ("train", "ends"),
     [
