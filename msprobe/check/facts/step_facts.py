@@ -52,6 +52,11 @@ class Tensor(NamedTuple):
         return "float" in self.dtype.lower()
 
     @property
+    def is_mask(self) -> bool:
+        """Return whether it has whole numbers from 0 to 1 alone, which choose among samples and are none."""
+        return not self.is_float and self.largest <= 1 and self.smallest >= 0
+
+    @property
     def is_finite(self) -> bool:
         """Return whether its largest and smallest elements are finite numbers."""
         return math.isfinite(self.largest) and math.isfinite(self.smallest)
