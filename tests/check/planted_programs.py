@@ -94,6 +94,23 @@ def never_cleared(debugger: Debugger, wrong: bool) -> None:
             optimizer.zero_grad(set_to_none=False)
 
 
+def never_cleared_while_scaled(debugger: Debugger, wrong: bool) -> None:
+    """Gradients of a step that a gradient scaler skips stay until the next epoch begins."""
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30, backoff_factor=2.0**-20, growth_interval=1000)
+    for number in steps(debugger, model, 4):
+        if not wrong or number == 2:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = classify(model)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+
 def cleared_elsewhere(debugger: Debugger, wrong: bool) -> None:
     model = perceptron()
     other = copy.deepcopy(model)
