@@ -72,6 +72,8 @@ class Tensor(NamedTuple):
         return self.norm == self.norm or self.largest == self.largest
 
 
+NO_GRADIENTS = frozenset({"no_grad", "inference"})
+"""How a call says that the program has switched gradients off."""
 HALF_PRECISION = frozenset({"bfloat16", "float16"})
 """Dtypes of which a last digit is large."""
 ROUNDED_STATISTICS = 2e-6
@@ -149,6 +151,11 @@ class ModuleCall(NamedTuple):
     frozen: bool
     parent: str
     reached: bool = False
+
+    @property
+    def without_gradients(self) -> bool:
+        """Return whether the program has switched gradients off around it."""
+        return self.autograd in NO_GRADIENTS
 
 
 class FunctionCall(NamedTuple):

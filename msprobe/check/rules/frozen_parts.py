@@ -67,7 +67,7 @@ def frozen_dropout(run: RunFacts) -> Iterator[Finding]:
         frozen = frozen_parts(facts)
         for call in facts.modules if frozen else ():
             drops = call.training and DROPOUT.search(call.kind) and call.path.partition(".")[0] in frozen
-            if drops and call.autograd in {"no_grad", "inference"} and _changes(call):
+            if drops and call.without_gradients and _changes(call):
                 reason = (
                     f"{call.kind} {call.path} drops elements in a frozen part of the model, which runs without "
                     "gradients: its results are other ones each time (eval() was not called for it, or train() of the "
