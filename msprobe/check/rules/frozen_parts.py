@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from msprobe.check.facts.acting_modules import BATCH_NORM, DROPOUT, frozen_parts, trains
-from msprobe.check.facts.run_facts import RunFacts
+from msprobe.check.facts.run_facts import RunFacts, optimizers_of
 from msprobe.check.facts.step_facts import ModuleCall, StepFacts
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import MODULES, PARAMETERS, STEPS
@@ -41,9 +41,14 @@ def frozen_statistics(run: RunFacts) -> Iterator[Finding]:
 
 
 def frozen_again(run: RunFacts) -> Iterator[Finding]:
-    """Yield parameters that begin or cease to need a gradient between steps."""
+    """Yield parameters that begin or cease to need a gradient between steps of the same optimizers.
+
+    Other optimizers begin another phase of the program, as a plan has it.
+    """
     for rank, steps in run.by_rank():
         for before, after in pairwise(steps):
+            if optimizers_of(before) != optimizers_of(after):
+                continue
             changed = [
                 name
                 for name, state in after.parameters.items()
