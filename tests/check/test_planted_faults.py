@@ -27,7 +27,15 @@ SAMPLE = {
         "dropout_in_evaluation",
     ),
     *("thawed_by_train", "too_many_tokens", "one_layer_uncast", "sees_next", "begun_again", "untied", "exploding"),
-    *("softmax_twice", "same_token", "all_pairs", "cut_sample", "cleared_between_losses", "both_zero"),
+    *(
+        "softmax_twice",
+        "same_token",
+        "all_pairs",
+        "cut_sample",
+        "penalty_without_graph",
+        "cleared_between_losses",
+        "both_zero",
+    ),
 }
 
 
