@@ -1,9 +1,9 @@
 """Follows the calls of a program, and starts and ends the iterations that are recorded (docs/adr/0030).
 
 An iteration begins with the first call of a model that belongs to a training, or with an optimizer that calls the model
-itself (``step(closure)``). Models that are not trained are recorded inside of iterations; a call of one may also begin
-an iteration, which is forgotten when no call of a training follows. Evaluation between the iterations is left out
-(``call_modes``); a program that only evaluates is collected as one step.
+itself (``step(closure)``). Models that are not trained are recorded inside of iterations. A call of one may also begin
+an iteration, and so may a call of a trained model in modes of evaluation: it is forgotten when no training follows.
+Evaluation between the iterations is left out (``call_modes``); a program that only evaluates is collected as one step.
 
 What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
 """
@@ -102,7 +102,7 @@ class Attachment:
         self._open = False  # an iteration has begun
         self._running = False  # and is recorded: there is no evaluation inside it
         self._started: set[int] = set()  # the ids of the models that are recorded in it
-        self._tentative: Site | None = None  # where a model that is not trained has begun it
+        self._tentative: Site | None = None  # where a call that may be evaluation has begun it
         self._empty = False  # an optimizer has begun it, and called no model yet
         self._for_training: set[Site] = set()
         self._for_evaluation: set[Site] = set()
@@ -267,18 +267,18 @@ class Attachment:
         module = model.module
         if module is None or self._disabled:
             return
-        use, aside = use_of(module), self._is_aside(model)
         if (
             self._open
             and not self._optimizers.updating
-            and (aside or model.calls.counts(use))
             and self._iterations.comes_back(module, site, self._optimizers.made > 0)
         ):
             self._end()
-        if aside:
+        if self._is_aside(model):
             self._call_aside(model, module, site)
         else:
             self._call_trained(model, module, site)
+        if not self._open:
+            self._iterations.ahead(module, site)
 
     def _is_aside(self, model: Model) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
@@ -287,20 +287,38 @@ class Attachment:
     def _call_trained(self, model: Model, module: nn.Module, site: Site) -> None:
         """Record a call of a model that is trained, unless it is evaluation."""
         use = use_of(module)
-        if self._running and model.calls.exceeds(use) and self._is_evaluation_of(module):
-            self._forget()
+        if self._running and self._was_evaluation(model, module, use):
+            self._forget_evaluation()
         if self._running and self._tentative is None and (use is Use.TRAINING or module.training):
             self._record(model, module, site)
         elif model.calls.admit(use):
             self._confirm()
             self._record(model, module, site)
+        elif self._may_be_training(use, module, site):
+            self._call_aside(model, module, site)
         elif self._tentative is not None:
-            self._forget_evaluation(self._tentative)
-        elif self._running:
+            self._forget_evaluation()
+        else:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Record nothing of an evaluation."""
+        if self._running:
             self._running = False
             self._collection.pause()
         elif first_time("run: evaluation"):
             logger.info("msprobe run: evaluation between the steps of the training is left out")
+
+    def _may_be_training(self, use: Use, module: nn.Module, site: Site) -> bool:
+        """Return whether a call of a trained model in modes of evaluation may still belong to a training.
+
+        After ``model.eval()`` that is one with autograd, outside of an iteration in another mode. Without autograd it
+        is one in training mode whose results another model may be trained with: such calls are there from the first
+        iteration on, others look at what was trained.
+        """
+        if use is Use.EVAL_MODE:
+            return self._tentative is not None or not self._open
+        return module.training and (self._tentative is not None or not self._ended or site in self._for_training)
 
     def _confirm(self) -> None:
         """Take note that the iteration belongs to a training, whatever model has begun it."""
@@ -312,22 +330,31 @@ class Attachment:
     def _went_backward(self) -> None:
         self._iterations.backward()
         self._confirm()
+        for model in self._models if self._running else ():
+            if id(model.module) in self._iterations.called():
+                model.calls.learn_from_backward()
 
     @_guarded
     def _clear(self, owner: Any, site: Site) -> None:
         """Take note that gradients are cleared, which may belong to the next iteration."""
         if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, ".zero_grad"):
             self._end()
-        self._iterations.clear(owner, site, self._open)
+        note = self._iterations.note if self._open else self._iterations.ahead
+        note(owner, site)
 
-    def _is_evaluation_of(self, module: nn.Module) -> bool:
-        """Return whether the iteration so far is evaluation, as a call of its only model shows."""
-        return not self._iterations.went_backward and self._iterations.called() <= {id(module)}
+    def _was_evaluation(self, model: Model, module: nn.Module, use: Use) -> bool:
+        """Return whether the iteration so far is evaluation, as a call of a model shows that was called in it."""
+        called = self._iterations.called()
+        if self._iterations.went_backward or id(module) not in called:
+            return False
+        if self._tentative is not None:
+            return model.calls.counts(use)
+        return model.calls.exceeds(use) and len(called) == 1
 
     def _call_aside(self, model: Model, module: nn.Module, site: Site) -> None:
-        """Record a call of a model that is not trained: inside of an iteration, or where it may begin one."""
+        """Record a call that may be evaluation: inside of an iteration, or where it may begin one."""
         if self._tentative is not None and self._iterations.is_repeated(module, site):
-            self._forget_evaluation(self._tentative)
+            self._forget_evaluation()
         if self._running:
             self._record(model, module, site)
         elif not self._open and (site not in self._for_evaluation or site in self._for_training):
@@ -431,9 +458,10 @@ class Attachment:
         self._tentative = None
         self._collection.forget()
 
-    def _forget_evaluation(self, begun_at: Site) -> None:
-        """Forget an iteration without a call of a training; what has begun it begins no other one."""
-        self._for_evaluation.add(begun_at)
+    def _forget_evaluation(self) -> None:
+        """Forget an iteration without a call of a training; the call that has begun it begins no other one."""
+        if self._tentative is not None:
+            self._for_evaluation.add(self._tentative)
         self._forget()
 
     def _introduce(self) -> None:
@@ -456,10 +484,10 @@ class Attachment:
         if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
             return
         updated = self._iterations.updated(self._optimizers.made > 0)
-        if self._tentative is not None or (self._is_prediction() and not updated):
-            self._forget()
-        elif updated:
+        if updated:
             self._end()
+        elif self._tentative is not None or self._is_prediction():
+            self._forget()
         elif not self._ended:
             self._introduce()
 

@@ -82,9 +82,13 @@ class Iterations:
         self._called.add(id(model))
         self._since.add((id(model), site))
 
-    def clear(self, owner: Any, site: Site, running: bool) -> None:
-        """Take note of a ``zero_grad`` of an optimizer or model, in this iteration or (not ``running``) before it."""
-        (self._since if running else self._ahead).add((id(owner), site))
+    def note(self, owner: Any, site: Site) -> None:
+        """Take note of a call in this iteration that is none of a model."""
+        self._since.add((id(owner), site))
+
+    def ahead(self, owner: Any, site: Site) -> None:
+        """Take note of a call that may belong to the next iteration, which has not begun."""
+        self._ahead.add((id(owner), site))
 
     def watch(self, model: nn.Module) -> None:
         """Look for changes by hand of a model that is trained."""
