@@ -337,7 +337,11 @@ class Attachment:
     @_guarded
     def _clear(self, owner: Any, site: Site) -> None:
         """Take note that gradients are cleared, which may belong to the next iteration."""
-        if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, ".zero_grad"):
+        self._note_call(owner, site, ".zero_grad")
+
+    def _note_call(self, owner: Any, site: Site, method: str) -> None:
+        """Take note of a call of an optimizer, or of a model for something else than its result."""
+        if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, method):
             self._end()
         note = self._iterations.note if self._open else self._iterations.ahead
         note(owner, site)
@@ -385,9 +389,13 @@ class Attachment:
             self._collect(self._collection.expect)
 
     @_guarded
-    def update_begins(self, by_closure: bool) -> None:
+    def update_begins(self, optimizer: Any, by_closure: bool) -> None:
         """Go on with an iteration that was paused; begin one where the optimizer itself calls the model."""
-        if self._disabled or os.getpid() != self._process or self._running:
+        if self._disabled or os.getpid() != self._process:
+            return
+        if by_closure:
+            self._note_call(optimizer, call_site(), ".step")
+        if self._running:
             return
         if self._open:
             self._start()

@@ -2,8 +2,8 @@
 
 An *update* is the step of an optimizer, or parameters that the program changes or gradients that it clears by itself.
 An iteration ends after an update when every optimizer of the program has made one in it; or else before the program,
-after an update, comes back to a call that it made before that update: the same model, or the same ``zero_grad``, called
-from the same place.
+after an update, comes back to a call that it made before that update: the same model, the same ``zero_grad``, or the
+same ``step(closure)``, called from the same place.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Iterations:
         """Return whether a call is the first of the next iteration.
 
         Args:
-            owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them.
+            owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them, or is
+                given what calls the model.
             site: where.
             optimized: whether there is an optimizer.
             method: what is called of it, with a dot in front.

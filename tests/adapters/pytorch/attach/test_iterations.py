@@ -75,6 +75,24 @@ def with_closures() -> None:
         optimizer.step(closure)
 
 
+def with_closures_after_another_optimizer() -> None:
+    """As trainings of physics-informed networks end."""
+    model = Net()
+    first = torch.optim.Adam(model.parameters())
+    loss(model).backward()
+    first.step()
+    last = torch.optim.LBFGS(model.parameters(), max_iter=2)
+
+    def closure() -> float:
+        last.zero_grad()
+        value = loss(model)
+        value.backward()
+        return value.item()
+
+    for _ in range(2):
+        last.step(closure)
+
+
 def with_a_scaler_that_skips() -> None:
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -205,6 +223,7 @@ def with_an_evaluation(*, train: bool, graph: bool = False, batches: int = 1) ->
         (with_a_new_optimizer_each_time, "when SGD has made a step"),
         (with_accumulation, "when SGD has made a step"),
         (with_closures, "when LBFGS has made a step"),
+        (with_closures_after_another_optimizer, "when Adam has made a step"),
         (with_a_scaler_that_skips, "when SGD has made a step"),
         (with_steps_that_the_program_skips, "when SGD has made a step"),
         (with_two_optimizers_of_one_model, "when each of 2 optimizers (Adam and SGD) has made a step"),
