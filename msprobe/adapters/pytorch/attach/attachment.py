@@ -110,7 +110,7 @@ class Attachment:
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
         self._loaded: dict[str, None] = {}
-        self._at_exit = False
+        self._has_begun = False
 
     def install(self) -> None:
         """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process.
@@ -437,8 +437,8 @@ class Attachment:
             return
         self._started.update(map(id, named.values()))
         self._open = self._running = True
-        if not self._at_exit:
-            self._at_exit = True
+        if not self._has_begun:
+            self._has_begun = True
             atexit.register(self.finish)  # registered later than the end of the session, it runs before that
 
     def _collect(self, method: Callable[[], None]) -> None:
@@ -510,13 +510,19 @@ class Attachment:
         self._collection.conclude()
         if self._ended or self._open:
             self._note("steps", steps=self._ended)
-        elif script_debugger() is not None:
+        elif script_debugger() is not None and not self._has_begun:
             self._note("own debugger")
         else:
             self._note("reason", text=self._why_nothing())
 
     def _why_nothing(self) -> str:
         hint = _COMPILED_HINT if _compiled_code_ran() else ""
+        kinds = ", ".join(model.kind for model in self._models)
+        if self._has_begun and kinds and not any(model.trains for model in self._models):
+            return (
+                f"no optimizer holds a parameter of {kinds}, and no training followed what was called{hint}; make a "
+                "PrecisionDebugger in the script to record it"
+            )
         if self._unseen and self._models.wanted is None:
             return (
                 f"an optimizer has made {self._unseen} step(s), and no call of a model was seen before{hint}; call the "

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.attach.module_tree import parameters_in
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 
 Site = tuple[int, ...]
@@ -158,7 +159,7 @@ class ChangesByHand:
         if id(model) in self._models:
             return
         self._models.add(id(model))
-        trained = [one for one in model.parameters() if one.requires_grad and not nn.parameter.is_lazy(one)]
+        trained = [one for one in parameters_in(model) if one.requires_grad and not nn.parameter.is_lazy(one)]
         self._seen.update({id(one): (weakref.ref(one), one._version) for one in trained[:_SAMPLES]})
 
     def settle(self) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import deque
 from collections.abc import Collection, Iterator
 
+import torch
 from torch import nn
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+_Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
+_seen: dict[int, _Seen] = {}
+"""The parameters of each module when it was last looked at outside of ``torch.func.functional_call``, by its id."""
 
 
 def wrapped_modules(module: nn.Module) -> list[nn.Module]:
@@ -82,7 +87,12 @@ class ModuleTree:
 
 def parameters_of(module: nn.Module) -> set[int]:
     """Return the ids of the parameters of a module and of the modules inside it."""
-    return {id(parameter) for one in modules_in(module) for parameter in _own_parameters(one)}
+    return {id(parameter) for parameter in parameters_in(module)}
+
+
+def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters of a module and of the modules inside it, also where it is called with others for once."""
+    return (parameter for one in modules_in(module) for parameter in _own_parameters(one))
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:
@@ -103,5 +113,13 @@ def _children(module: nn.Module) -> list[nn.Module]:
 
 
 def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
-    held = vars(module).get("_parameters") or {}
-    return [one for _, one in held.items() if isinstance(one, nn.Parameter)]
+    held = list((vars(module).get("_parameters") or {}).values())
+    own = [one for one in held if isinstance(one, nn.Parameter)]
+    if len(own) < sum(isinstance(one, torch.Tensor) for one in held):
+        seen = _seen.get(id(module))
+        if seen is not None and seen[0]() is module:
+            return [one for ref in seen[1] if (one := ref()) is not None]
+    elif own:
+        key = id(module)
+        _seen[key] = weakref.ref(module, lambda _: _seen.pop(key, None)), [weakref.ref(one) for one in own]
+    return own
