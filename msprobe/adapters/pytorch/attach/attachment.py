@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ParamSpec, cast
+from typing import Any, NamedTuple, ParamSpec, cast
 
 import torch
 from torch import nn
@@ -77,6 +77,15 @@ class _Thread(threading.local):
     inside = 0
     in_compiled = 0
     loading = 0
+
+
+class _Call(NamedTuple):
+    """A call of a model, whose ``module`` it is, or of one ``part`` of it."""
+
+    model: Model
+    module: nn.Module
+    part: nn.Module
+    site: Site
 
 
 class Attachment:
@@ -237,12 +246,13 @@ class Attachment:
     def _find_and_call(self, module: nn.Module, site: Site) -> None:
         model = self._models.find(module)
         if model is not None:
-            self._model_called(model, site)
+            self._model_called(model, module, site)
 
     @_guarded
     def _call_all(self, models: Iterable[Model], site: Site) -> None:
         for model in models:
-            self._model_called(model, site)
+            if (module := model.module) is not None:
+                self._model_called(model, module, site)
 
     def _models_in(self, modules: Iterator[nn.Module]) -> list[Model]:
         """Return the models that a compiled function uses: the first one, and those that are trained."""
@@ -263,7 +273,7 @@ class Attachment:
                 )
         return found
 
-    def _model_called(self, model: Model, site: Site) -> None:
+    def _model_called(self, model: Model, part: nn.Module, site: Site) -> None:
         module = model.module
         if module is None or self._disabled:
             return
@@ -273,29 +283,30 @@ class Attachment:
             and self._iterations.comes_back(module, site, self._optimizers.made > 0)
         ):
             self._end()
-        if self._is_aside(model):
-            self._call_aside(model, module, site)
+        call = _Call(model, module, part, site)
+        if self._is_aside(model, part):
+            self._call_aside(call)
         else:
-            self._call_trained(model, module, site)
+            self._call_trained(call)
         if not self._open:
             self._iterations.ahead(module, site)
 
-    def _is_aside(self, model: Model) -> bool:
+    def _is_aside(self, model: Model, part: nn.Module) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
-        return bool(self._optimizers.made) and not model.trains
+        return bool(self._optimizers.made) and not self._models.trains(model, part)
 
-    def _call_trained(self, model: Model, module: nn.Module, site: Site) -> None:
+    def _call_trained(self, call: _Call) -> None:
         """Record a call of a model that is trained, unless it is evaluation."""
-        use = use_of(module)
-        if self._running and self._was_evaluation(model, module, use):
+        use, calls = use_of(call.module), call.model.calls
+        if self._running and self._was_evaluation(call, use):
             self._forget_evaluation()
-        if self._running and self._tentative is None and (use is Use.TRAINING or module.training):
-            self._record(model, module, site)
-        elif model.calls.admit(use):
+        if self._running and self._tentative is None and (use is Use.TRAINING or call.module.training):
+            self._record(call)
+        elif calls.admit(use):
             self._confirm()
-            self._record(model, module, site)
-        elif self._may_be_training(use, module, site):
-            self._call_aside(model, module, site)
+            self._record(call)
+        elif self._may_be_training(call, use):
+            self._call_aside(call)
         elif self._tentative is not None:
             self._forget_evaluation()
         else:
@@ -309,7 +320,7 @@ class Attachment:
         elif first_time("run: evaluation"):
             logger.info("msprobe run: evaluation between the steps of the training is left out")
 
-    def _may_be_training(self, use: Use, module: nn.Module, site: Site) -> bool:
+    def _may_be_training(self, call: _Call, use: Use) -> bool:
         """Return whether a call of a trained model in modes of evaluation may still belong to a training.
 
         After ``model.eval()`` that is one with autograd, outside of an iteration in another mode. Without autograd it
@@ -318,7 +329,8 @@ class Attachment:
         """
         if use is Use.EVAL_MODE:
             return self._tentative is not None or not self._open
-        return module.training and (self._tentative is not None or not self._ended or site in self._for_training)
+        begins = not self._ended or call.site in self._for_training
+        return call.module.training and (begins or self._tentative is not None)
 
     def _confirm(self) -> None:
         """Take note that the iteration belongs to a training, whatever model has begun it."""
@@ -346,35 +358,34 @@ class Attachment:
         note = self._iterations.note if self._open else self._iterations.ahead
         note(owner, site)
 
-    def _was_evaluation(self, model: Model, module: nn.Module, use: Use) -> bool:
-        """Return whether the iteration so far is evaluation, as a call of a model shows that was called in it."""
-        called = self._iterations.called()
-        if self._iterations.went_backward or id(module) not in called:
+    def _was_evaluation(self, call: _Call, use: Use) -> bool:
+        """Return whether the iteration so far is evaluation, as a call shows of what was called in it."""
+        if self._iterations.went_backward:
             return False
         if self._tentative is not None:
-            return model.calls.counts(use)
-        return model.calls.exceeds(use) and len(called) == 1
+            return call.model.calls.counts(use) and self._iterations.has_called(call.part)
+        return call.model.calls.exceeds(use) and self._iterations.called() == {id(call.module)}
 
-    def _call_aside(self, model: Model, module: nn.Module, site: Site) -> None:
+    def _call_aside(self, call: _Call) -> None:
         """Record a call that may be evaluation: inside of an iteration, or where it may begin one."""
-        if self._tentative is not None and self._iterations.is_repeated(module, site):
+        if self._tentative is not None and self._iterations.is_repeated(call.module, call.site):
             self._forget_evaluation()
         if self._running:
-            self._record(model, module, site)
-        elif not self._open and (site not in self._for_evaluation or site in self._for_training):
-            self._record(model, module, site)
-            self._tentative = site
+            self._record(call)
+        elif not self._open and (call.site not in self._for_evaluation or call.site in self._for_training):
+            self._record(call)
+            self._tentative = call.site
 
-    def _record(self, model: Model, module: nn.Module, site: Site) -> None:
+    def _record(self, call: _Call) -> None:
         """Begin or continue the iteration that a call belongs to."""
         if not self._running:
-            self._start(model)
-        elif id(module) not in self._started:
-            self._start_collection([model])
+            self._start(call.model)
+        elif id(call.module) not in self._started:
+            self._start_collection([call.model])
         self._empty = False
-        self._iterations.call(module, site)
-        if model.trains:
-            self._iterations.watch(module)
+        self._iterations.call(call.module, call.part, call.site)
+        if call.model.trains:
+            self._iterations.watch(call.module)
 
     # ---------------------------------------------------------------- optimizers (UpdateReports)
 

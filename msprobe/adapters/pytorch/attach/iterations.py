@@ -52,6 +52,7 @@ class Iterations:
         self.ended_by: str | None = None
         self._updated: set[int] = set()
         self._called: set[int] = set()
+        self._parts: set[int] = set()
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
@@ -62,6 +63,7 @@ class Iterations:
         self.went_backward = False
         self._updated.clear()
         self._called = set()
+        self._parts.clear()
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
         self._parameters = ChangesByHand()
@@ -74,13 +76,18 @@ class Iterations:
         """Return the ids of the models that were called in this iteration."""
         return self._called
 
+    def has_called(self, part: nn.Module) -> bool:
+        """Return whether a model, or this part of one, was called in this iteration."""
+        return id(part) in self._parts
+
     def is_repeated(self, model: nn.Module, site: Site) -> bool:
         """Return whether this call was made before in this iteration."""
         return (id(model), site) in self._since or (id(model), site) in self._before
 
-    def call(self, model: nn.Module, site: Site) -> None:
-        """Take note of a call of a model that belongs to this iteration."""
+    def call(self, model: nn.Module, part: nn.Module, site: Site) -> None:
+        """Take note of a call of a model, or of a part of it, that belongs to this iteration."""
         self._called.add(id(model))
+        self._parts.add(id(part))
         self._since.add((id(model), site))
 
     def note(self, owner: Any, site: Site) -> None:

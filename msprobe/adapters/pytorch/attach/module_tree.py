@@ -38,7 +38,7 @@ class ModuleTree:
         self._parents: dict[int, list[nn.Module]] = {}
         holders: list[nn.Module] = []
         self.trained: set[int] = set()
-        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]:
+        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)] if trained else ():
             for child in _children(module):
                 self._parents.setdefault(id(child), []).append(module)
             own = {id(one) for one in _own_parameters(module)}.intersection(trained)
@@ -59,15 +59,18 @@ class ModuleTree:
     def model_of(self, called: nn.Module) -> nn.Module:
         """Return the model that a call of ``called`` trains.
 
-        It is that module, or the smallest one around it, that holds every trained parameter of the outermost module
-        around it: parts that are called one by one belong to the model that has them.
+        It is that module, or the smallest one around it, that holds every parameter of the outermost module around it
+        that is trained or requires a gradient: parts that are called one by one belong to the model that has them, also
+        one that was not given to an optimizer.
         """
-        if not parameters_of(called) & self.trained:
+        whole = {id(one) for top in self._tops([called]) for one in parameters_in(top) if self._may_train(one)}
+        own = {id(one) for one in parameters_in(called) if self._may_train(one)}
+        if not own or whole.isdisjoint(self.trained):
             return called
-        whole: set[int] = set()
-        for top in self._tops([called]):
-            whole |= parameters_of(top) & self.trained
         return next((one for one in self._around(called) if parameters_of(one) >= whole), called)
+
+    def _may_train(self, parameter: nn.Parameter) -> bool:
+        return parameter.requires_grad or id(parameter) in self.trained
 
     def _around(self, module: nn.Module) -> Iterator[nn.Module]:
         """Yield a module and those around it, from the inside to the outside."""

@@ -225,3 +225,39 @@ def test_a_model_that_is_only_evaluated_beside_a_training_that_was_not_seen() ->
             optimizer.step()
     assert notes.iterations == []
     assert notes.reason.startswith("no optimizer holds a parameter of Encoder")
+
+
+class Agent(Holder):
+    def actor_and_critic(self) -> torch.Tensor:
+        return self.encoder(X) + self.decoder(X)
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_part_that_no_optimizer_holds_belongs_to_the_model_that_has_it(
+    part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with followed() as notes:
+        model = Agent()
+        optimizer = torch.optim.SGD(getattr(model, part).parameters(), 0.1)
+        for _ in range(2):
+            model.actor_and_critic().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert notes.iterations == [{"Agent"}] * 2
+    assert "is attached to Agent; " in capsys.readouterr().err
+
+
+def test_a_target_in_the_model_begins_an_iteration_as_one_beside_it_does() -> None:
+    """What no optimizer holds is there for what is trained, also inside of the same model."""
+    with followed() as notes:
+        model, running = Agent(), []
+        model.encoder.register_forward_hook(lambda *_: running.append((len(notes.iterations), notes.is_open)))
+        optimizer = torch.optim.SGD(model.decoder.parameters(), 0.1)
+        for _ in range(3):
+            with torch.no_grad():
+                target = model.encoder(X)
+            optimizer.zero_grad()
+            (model.decoder(X) - target).mean().backward()
+            optimizer.step()
+    assert running == [(0, True), (1, True), (2, True)]
+    assert notes.iterations == [{"Agent"}] * 3
