@@ -202,6 +202,7 @@ def run_to_the_end(words: list[str]) -> NoReturn:
     except SystemExit as end:
         status = _status_of(end.code)
     except BaseException as error:  # noqa: BLE001  (whatever ends the program, as in any interpreter)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     threading._shutdown()  # type: ignore[attr-defined]
