@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msprobe.core.store.record_walk import OF_ONE_PROCESS
 from msprobe.replay.cases import Case
 
 NOT_CHECKED: Mapping[str, str] = {
@@ -20,7 +21,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "empty_with_format": "its result has no values",
 }
 NOT_OF_ONE_PROCESS = frozenset({"Distributed", "MindSpeed"})
-_VALUES = frozenset({"Max", "Min", "Mean", "Norm", "md5", "data_name", "projection"})
+_VALUES = OF_ONE_PROCESS | {"Max", "Min", "Mean", "Norm", "projection"}
 """Keys of a record that two calls of one kind may have otherwise."""
 
 

@@ -45,6 +45,9 @@ class FakeTensorOps:
         node["requires_grad"] = tensor.requires_grad
         return node
 
+    def note_memory(self, tensor: Tensor, node: dict[str, Any]) -> None:
+        """Add nothing: tensors of this framework share no memory."""
+
     def describe_with_checksum(
         self, tensor: Tensor, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

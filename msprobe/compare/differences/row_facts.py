@@ -31,15 +31,16 @@ from msprobe.compare.differences.statistics_arrays import (
     statistics,
 )
 from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, as_float, element_count
+from msprobe.compare.records.likeness import same_record
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
+from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, has_no_values, is_tensor
 from msprobe.core.tensors.dtypes import find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
 
-_IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
+_IGNORED = OF_ONE_PROCESS | {"group_id", "requires_grad"}
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
 _MAX = LARGEST.name
@@ -219,9 +220,8 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
             kinds[row] = RowKind.MISSING_IN_TARGET if leaf is None else RowKind.MISSING_IN_GOLDEN
             continue
         target, golden = leaf[2], golden_leaf[2]
-        if target == golden and (
-            type(target) is not dict or type(target.get(_MAX)) is float or not _needs_look(target, checksums)
-        ):
+        same = same_record(target, golden)
+        if same and (type(target) is not dict or type(target.get(_MAX)) is float or not _needs_look(target, checksums)):
             continue
         if target is None or golden is None:
             missing = RowKind.MISSING_IN_TARGET if target is None else RowKind.MISSING_IN_GOLDEN
@@ -229,7 +229,7 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
         elif is_tensor(target) and is_tensor(golden):
             kinds[row], remark = _of_tensors(leaf, target, golden, checksums=checksums)
             remarks[row] |= remark
-            if not checksums and not (target == golden and remark & _WITHOUT_VALUES):
+            if not checksums and not (same and remark & _WITHOUT_VALUES):
                 numeric.append(row)
         elif argument_differs(target, golden, exact=checksums):
             kinds[row] = RowKind.ARGUMENT
@@ -239,7 +239,7 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
 def _of_tensors(leaf: Leaf, target: Any, golden: Any, *, checksums: bool) -> tuple[RowKind, int]:
     """Return the kind and the remarks of two tensors, as far as they need no tolerance."""
     remark, kind = of_records(target, golden), tensor_kind(leaf, target, golden)
-    if not checksums or (target == golden and remark & _WITHOUT_VALUES):
+    if not checksums or (remark & _WITHOUT_VALUES and same_record(target, golden)):
         return kind, remark
     remark |= of_checksums(target, golden, element_count(target))
     return max(kind, _digest_kind(target, golden, remark)), remark

@@ -32,14 +32,14 @@ from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf
+from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, OUTPUT, Leaf
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
-_OF_THE_WHOLE = frozenset({KEY, "data_name", "md5"})
+_OF_THE_WHOLE = OF_ONE_PROCESS | {KEY}
 _ROUNDED = ("Mean", NORM.name)
 """The statistics that are recorded in the dtype of their tensor."""
 _Raw = dict[str, Any]

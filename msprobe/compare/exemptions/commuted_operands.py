@@ -13,7 +13,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.records.likeness import distance, distances, same_checksums
+from msprobe.compare.records.likeness import distance, distances, same_checksums, same_record
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
@@ -105,7 +105,7 @@ def _is_commutative(stem: str, *, across: bool) -> bool:
 
 def _lie_crosswise(table: LeafTable, first: int, second: int) -> bool:
     target, golden = table.target[first], table.golden[first]
-    if target is not None and golden is not None and target.raw == golden.raw:
+    if target is not None and golden is not None and same_record(target.raw, golden.raw):
         return False
     straight = _distance(table, first, first) + _distance(table, second, second)
     return straight > 0 and _distance(table, first, second) + _distance(table, second, first) < _CLEARLY_LESS * straight

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.compare.records.leaves import as_float, element_count
+from msprobe.compare.records.likeness import same_record
 from msprobe.compare.records.otherwise import Otherwise
 from msprobe.core.store.record_walk import NO_DATA, has_no_values
 from msprobe.core.tensors.checksums import format_xor
@@ -43,7 +44,7 @@ def comparable_pair(pair: tuple[Raw, Raw], other: int, changed: Container[str] |
     own, theirs = pair[1 - other], pair[other]
     if NO_DATA in own and not has_no_values(theirs) and all(theirs.get(name) is None for name in _MEASURES):
         return Comparable(_in_order(own, {**theirs, NO_DATA: True}, other))
-    if own == theirs or has_no_values(own) or has_no_values(theirs) or element_count(own) == 0:
+    if same_record(own, theirs) or has_no_values(own) or has_no_values(theirs) or element_count(own) == 0:
         return Comparable()
     if changed is None:
         return _of_statistics(own, theirs, other)

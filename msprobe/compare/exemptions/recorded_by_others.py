@@ -30,6 +30,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module
 from msprobe.compare.records.leaves import as_float, element_count
+from msprobe.compare.records.likeness import same_record
 from msprobe.compare.records.otherwise import Otherwise
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.table.table import LeafTable
@@ -258,7 +259,7 @@ class _Reading:
                 continue
             so_far = self.means.get((key.stem, own.suffix), 0.0) + as_float(own.raw.get("Mean"))
             self.means[key.stem, own.suffix] = so_far
-            if not key.call or own.raw == theirs.raw:
+            if not key.call or same_record(own.raw, theirs.raw):
                 continue
             size = as_float(theirs.raw.get("Norm")) / math.sqrt(max(element_count(theirs.raw), 1.0))
             differs = abs(so_far - as_float(theirs.raw.get("Mean"))) > _OTHER_SUM * size  # not without any mean
@@ -336,7 +337,7 @@ def _is_of_keyword(leaf: Leaf) -> bool:
 
 def _are_equal(cell: tuple[Leaf | None, Leaf | None]) -> bool:
     target, golden = cell
-    return target is not None and golden is not None and bool(target.raw == golden.raw)
+    return target is not None and golden is not None and same_record(target.raw, golden.raw)
 
 
 def _changed_in_place(dump: Dump) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.leaves import bounded, is_shape
-from msprobe.core.store.record_walk import SHARD, is_tensor
+from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
@@ -23,7 +23,7 @@ _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
 _CUTS = frozenset({"Shard", "StridedShard"})
 """Placements of a DTensor that cut it; strided is what data parallelism makes of a tensor that is cut already."""
-_ON_ONE_RANK = ("md5", "data_name", "placements", "device_mesh", SHARD)
+_ON_ONE_RANK = OF_ONE_PROCESS | {"placements", "device_mesh", SHARD}
 
 
 class Interval(NamedTuple):

@@ -53,6 +53,13 @@ class TensorOps(Protocol[T_contra]):
         measures them gives it too; elsewhere it is left out, see ``project``.
         """
 
+    def note_memory(self, tensor: T_contra, node: dict[str, Any]) -> None:
+        """Add the keys ``memory`` and ``part`` (see ``core.store.record_walk``) to the node of a tensor with values.
+
+        Two tensors of this process with one ``memory`` are views of one content. Where the framework does not say which
+        memory a tensor lies in, nothing is added.
+        """
+
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

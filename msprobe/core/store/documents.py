@@ -22,6 +22,16 @@ class Value(BaseModel):
     shape: list[int] | None = None
     requires_grad: bool | None = None
     data_name: str | None = Field(default=None, description="the file of the tensor, with task `tensor`")
+    memory: str | None = Field(
+        default=None,
+        description="the number of its storage in this process and the version of the content, `17.3`; `17` where "
+        "nothing counts the writes. Tensors with one `memory` are views of one content",
+    )
+    part: str | None = Field(
+        default=None,
+        description="offset and strides in elements, `4:12,1`, where it does not lie at the begin of the storage with "
+        "its elements in order",
+    )
     uninitialised: Literal[True] | None = Field(
         default=None, description="nobody had written the memory, so there are no statistics"
     )

@@ -53,6 +53,13 @@ UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result
 of communication that the program had not waited for)."""
 
+MEMORY, PART = "memory", "part"
+"""Keys of a tensor: the number of its storage in this process and the version of its content, ``17.3`` (``17`` where
+nothing counts the writes); and its offset and strides in elements, ``4:12,1``, where it does not lie at the begin of
+the storage with its elements in order."""
+OF_ONE_PROCESS = frozenset({"md5", "data_name", MEMORY, PART})
+"""Keys of a tensor that say nothing of it where it was put together from those of several processes."""
+
 _DEEPEST = 400
 _DEEPEST_OF_BOTH = 30
 _OPERATION = "torch.distributed.P2POp"

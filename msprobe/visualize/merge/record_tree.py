@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import OF_ONE_PROCESS
 from msprobe.visualize.graph.hierarchy import build_hierarchy
 from msprobe.visualize.graph.node import NameCache, NodeKind
-
-_RANK_KEYS = frozenset({"md5", "data_name"})
 
 
 @dataclass(slots=True, eq=False)
@@ -76,5 +75,5 @@ def to_dump(tree: Branch, like: Dump) -> Dump:
 
 def _statistics_only(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _statistics_only(value) for key, value in node.items() if key not in _RANK_KEYS}
+        return {key: _statistics_only(value) for key, value in node.items() if key not in OF_ONE_PROCESS}
     return [_statistics_only(value) for value in node] if isinstance(node, list) else node

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe.compare.records.leaves import RANK_KEYS, describe, row_name
-from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
+from msprobe.core.store.record_walk import MEMORY, OUTPUT, PART, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import text_checksum
 
@@ -28,7 +28,7 @@ _PROCESS_GROUP_KEYS = ("type", "group_ranks", "group_id")
 _P2P_CLASS = "torch.distributed.P2POp"
 _FLOATS_ONLY = {float}
 _PLAIN_TYPES = (int, float, bool, str)
-_INTERNAL_KEYS = frozenset({"state", "full_op_name", "p2p", "shards"})
+_INTERNAL_KEYS = frozenset({"state", "full_op_name", "p2p", "shards", MEMORY, PART})
 
 
 class ValueTexts:

@@ -77,6 +77,9 @@ class MindSporeTensorOps:
             set_measured(node, self._read(tensor, dtype, projection))
         return declared(tensor, node) if USED else node
 
+    def note_memory(self, tensor: Any, node: dict[str, Any]) -> None:
+        """Add nothing: MindSpore has no public way from a tensor to its storage and the version of its content."""
+
     def describe_with_checksum(
         self, tensor: Any, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from msprobe.adapters.pytorch.tensors.memory import (
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Projector, host_statistics
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
+from msprobe.adapters.pytorch.tensors.storages import note_memory
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory, is_capturing
 from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.log import first_time, logger
@@ -91,6 +92,7 @@ class TorchTensorOps:
     """
 
     suffix = ".pt"
+    note_memory = staticmethod(note_memory)
 
     def __init__(
         self,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from msprobe.compare.records.leaves import UNORDERED, bounded
-from msprobe.core.store.record_walk import SHARD
+from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 
-_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh", SHARD)
+_RANK_KEYS = OF_ONE_PROCESS | {"placements", "device_mesh", SHARD}
 _NO_ORDER = {ORDERED: None, UNORDERED: True}
 _Shape = Sequence[int]
 _Raw = dict[str, Any]

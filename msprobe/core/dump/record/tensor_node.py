@@ -76,6 +76,7 @@ class MeasuredTensors(Generic[T_contra]):
     ) -> None:
         self.ops = ops
         self.folder = folder
+        self._note_memory = ops.note_memory
         self._statistics = summary_mode != "xor"
         self._projection = bool(projection) and self._statistics
         self._always_projection = projection is True and self._statistics
@@ -98,6 +99,7 @@ class MeasuredTensors(Generic[T_contra]):
                 self.complete(tensor, save_as, node)
             return node
         node = self.ops.describe_with_checksum(tensor, self._statistics, self._checksum, self._projection)
+        self._note_memory(tensor, node)
         if NO_DATA in node and self.await_values(tensor, save_as, node):
             return node
         if self._always_projection and KEY not in node:
@@ -127,6 +129,7 @@ class MeasuredTensors(Generic[T_contra]):
     def describe(self, tensor: T_contra) -> dict[str, Any]:
         """Return the node with the facts and statistics, which are measured while the call waits."""
         node = self.ops.describe(tensor, self._statistics, self._projection)
+        self._note_memory(tensor, node)
         if self._always_projection and KEY not in node:
             self.ops.project(tensor, node)
         return node
