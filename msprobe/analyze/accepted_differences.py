@@ -17,13 +17,13 @@ from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.accepted import accepts
 from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.records.entries import Absence
-from msprobe.compare.records.leaves import row_name, slot_of
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.summary import AcceptedDifference, AcceptedFinding, FirstDivergence
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.followers import follow
 from msprobe.numerics.kinds import Level, Role, RowKind
 from msprobe.numerics.verdict import Bools, Ints, Judged
+from msprobe.trace.leaves import row_name, slot_of
 
 _NEW = RowKind.ACCEPTED, RowKind.FOLLOWS_ACCEPTED, RowKind.HIDDEN_BY_ACCEPTED
 

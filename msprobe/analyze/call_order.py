@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, Absence, EntryPair, is_module
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.trace.likeness import same_values
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
 UNMADE = "a value that no recorded call returns"

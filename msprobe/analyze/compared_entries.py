@@ -14,12 +14,12 @@ import numpy as np
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import PairSource, parent_in_phase, source_of_pair
 from msprobe.compare.records.entries import EntryPair
-from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.rows.explanations import Reasons, no_gradient
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
+from msprobe.trace.leaves import slot_of
 
 OTHER_VALUE = "its input differs: "
 UNRECORDED = (

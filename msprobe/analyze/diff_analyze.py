@@ -39,7 +39,6 @@ from msprobe.compare.parallel.layout import members_of
 from msprobe.compare.parallel.merged_pair import load_pair
 from msprobe.compare.records.call_source import PairSource, source_of_pair
 from msprobe.compare.records.entries import EntryPair
-from msprobe.compare.records.leaves import RANK_KEYS, describe
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
@@ -52,6 +51,7 @@ from msprobe.core.store.reader import Dump, Place, damage_named
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.trace.leaves import RANK_KEYS, describe
 
 if TYPE_CHECKING:
     from msprobe.compare.accepted import AcceptOption

@@ -34,8 +34,6 @@ from msprobe.compare.records.call_source import (
     module_text,
 )
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
-from msprobe.compare.records.leaves import element_count, slot_of
-from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.regions.cut_gradients import (
     only_use,
@@ -45,6 +43,8 @@ from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Role, RowKind
+from msprobe.trace.leaves import element_count, slot_of
+from msprobe.trace.likeness import may_be_part
 
 
 class Divergence(NamedTuple):

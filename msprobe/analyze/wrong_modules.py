@@ -15,11 +15,11 @@ from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.parallel.merged_dump import optimizer_gradients_of
 from msprobe.compare.records.call_source import module_text
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
 from msprobe.core.store.record_walk import FED
 from msprobe.numerics.verdict import Role, RowKind
+from msprobe.trace.leaves import as_float
 
 _TIMES = 10.0
 """What a live input may be apart from the right one, in units of the tolerance of its row: the code between two modules

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import is_shape
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind
+from msprobe.trace.leaves import is_shape
 
 if TYPE_CHECKING:
     from msprobe.compare.inputs.slices import TensorSlices

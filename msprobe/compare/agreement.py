@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import function_of
-from msprobe.compare.records.leaves import element_count
 from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
+from msprobe.trace.leaves import element_count
 
 AS_FAR = "as far as these statistics tell"
 WHY = "a side has no Projection, so elements in another order are not seen"

@@ -17,13 +17,13 @@ from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import NO_WHOLE, element_count, row_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Level, RowKind
+from msprobe.trace.leaves import NO_WHOLE, element_count, row_name
 
 _MEASURES = (*STATISTIC_NAMES, "md5")
 _LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)

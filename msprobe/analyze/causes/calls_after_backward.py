@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.records.leaves import element_count
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.trace.leaves import element_count
 
 if TYPE_CHECKING:
     from msprobe.compare.after_backward.numbers_of_python import MadeNumber

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import sums_of
 from msprobe.compare.records.entries import OPTIMIZER, entry_keys, parent_of, path_of
-from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update, fingerprint
-from msprobe.compare.records.likeness import distance
+from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
 from msprobe.compare.records.optimizer_steps import optimizer_steps, parameters_after
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Role, RowKind
+from msprobe.trace.likeness import distance
+from msprobe.trace.values import fingerprint
 
 _SIDES = "target", "golden run"
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.after_backward.lost_reductions import lost_reduction
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind
+from msprobe.trace.likeness import same_values
 
 _Leaves = Sequence[Leaf | None]
 

@@ -7,13 +7,13 @@ from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, NamedTuple, cast
 
-from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.step_facts import Tensor
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.compare.records.entries import parent_of, path_of
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
+from msprobe.trace.values import mark
 
 PARAMETERS_GRAD = "parameters_grad"
 _BACKWARD = "backward"

@@ -7,9 +7,7 @@ known again by nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msprobe.check.facts.step_facts import ROUNDED_STATISTICS, Tensor
@@ -17,6 +15,7 @@ from msprobe.check.facts.tensors import tensor_of
 from msprobe.compare.records.entries import OF_PARAMETERS
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import Leaf, is_tensor
+from msprobe.trace.values import count_of, has_mark, mark, mark_from
 
 if TYPE_CHECKING:
     from msprobe.check.facts.calls import Call
@@ -29,34 +28,9 @@ WEIGHTED = frozenset({
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 
 
-def count_of(raw: Mapping[str, Any]) -> int:
-    """Return the number of elements of a recorded tensor."""
-    shape = raw.get("shape")
-    return _product(tuple(shape)) if type(shape) is list else 1
-
-
-@lru_cache(maxsize=4096)
-def _product(shape: tuple[Any, ...]) -> int:
-    return math.prod(length if isinstance(length, int) else 0 for length in shape)
-
-
-def has_mark(raw: Mapping[str, Any]) -> bool:
-    """Return whether a recorded tensor has numbers, by which it is known again."""
-    return raw.get("Max") is not None
-
-
-def mark(raw: Mapping[str, Any]) -> int:
-    """Return a number by which the same values are known again, whatever their shape.
-
-    A tensor without numbers has a mark of its own: equal sizes are no reason to take two for one.
-    """
-    largest = raw.get("Max")
-    return id(raw) if largest is None else hash((largest, raw.get("Min"), raw.get("Norm"), count_of(raw)))
-
-
 def mark_of(tensor: Tensor) -> int:
     """Return the mark of a tensor that was read."""
-    return hash((tensor.largest, tensor.smallest, tensor.norm, tensor.size))
+    return mark_from(tensor.largest, tensor.smallest, tensor.norm, tensor.size)
 
 
 def readers(calls: Sequence[Call], wanted: Collection[int]) -> Iterator[tuple[int, bool]]:

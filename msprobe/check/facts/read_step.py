@@ -10,15 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from msprobe.check.facts.calls import Call, is_finite, path_of_gradients, read_call
-from msprobe.check.facts.dataflow import (
-    count_of,
-    has_mark,
-    mark_of,
-    numbers_of_parameters,
-    reaching_modules,
-    readers,
-    unknown_weights,
-)
+from msprobe.check.facts.dataflow import mark_of, numbers_of_parameters, reaching_modules, readers, unknown_weights
 from msprobe.check.facts.read_header import (
     aliases,
     end_of,
@@ -49,6 +41,7 @@ from msprobe.core.host import paused_gc
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import NO_DATA, PARAMETER_GRAD, SHARD, is_tensor, leaves
+from msprobe.trace.values import count_of, has_mark
 
 CAST_DOWN = frozenset({
     *("linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "mv", "addmv"),

@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from msprobe.check.facts.step_facts import Tensor
-from msprobe.compare.records.leaves import as_float
 from msprobe.core.tensors.statistics import PROJECTION
+from msprobe.trace.leaves import as_float
 
 
 def number_of(value: Any, missing: float = math.nan) -> float:

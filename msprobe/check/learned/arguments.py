@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msprobe.check.facts.calls import Call
-from msprobe.compare.records.leaves import as_float
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.trace.leaves import as_float
 
 _POSITIONS: Mapping[str, Mapping[int, str]] = {
     "dropout": {1: "p", 2: "training"},

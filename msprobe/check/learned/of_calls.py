@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import CAST_DOWN, StepView
 from msprobe.check.facts.step_facts import NO_GRADIENTS, Seen, StepFacts
@@ -20,6 +19,7 @@ from msprobe.compare.records.entries import OF_PARAMETERS, path_of
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.core.naming import split_entry
 from msprobe.core.naming.names import is_module_name
+from msprobe.trace.values import mark
 
 _WORKING = re.compile(
     r"dropout|norm|softmax|relu|gelu|silu|tanh|sigmoid|linear|conv|^b?mm$|matmul|addmm|attention|embedding|entropy|loss"

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import count_of
 from msprobe.check.facts.tensors import number_of
 from msprobe.check.learned.table import EQUALS, HOLDS, WITHIN, SeenTable, size_step
+from msprobe.trace.values import count_of
 
 _LOSS = re.compile(r"loss|cross_entropy|kl_div")
 _NEAR_ONE = 2e-3

@@ -8,7 +8,6 @@ from itertools import pairwise
 from math import isfinite, log
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, gradient_of, histories
@@ -18,6 +17,7 @@ from msprobe.check.needs import BACKWARD, CALLS, OPTIMIZERS, PARAMETERS, STEPS
 from msprobe.check.rule import Rule
 from msprobe.check.rules.parameters import per_module
 from msprobe.compare.records.entries import OF_PARAMETERS
+from msprobe.trace.values import mark
 
 _FILLS = frozenset({"normal_", "uniform_", "exponential_", "log_normal_", "cauchy_", "trunc_normal_", "fill_", "zero_"})
 _RANDOM = _FILLS - {"fill_", "zero_"}

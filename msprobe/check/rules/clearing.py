@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from msprobe.check.facts.dataflow import mark, mark_of
+from msprobe.check.facts.dataflow import mark_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts, common_factor, updates_of
 from msprobe.check.facts.step_facts import StepFacts, Tensor, TrainingCall, Update
@@ -13,6 +13,7 @@ from msprobe.check.findings import Finding
 from msprobe.check.needs import BACKWARD, OPTIMIZERS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
 from msprobe.check.rules.parameters import has_value
+from msprobe.trace.values import mark
 
 _STEP, _CLEARS, _BACKWARD = "optimizer_step", "zero_grad", "backward"
 _ROUNDED = 1e-4

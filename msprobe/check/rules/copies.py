@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from msprobe.check.facts.calls import Call, is_finite
-from msprobe.check.facts.dataflow import count_of, mark_of
+from msprobe.check.facts.dataflow import mark_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.step_facts import differ
 from msprobe.check.facts.tensors import tensor_of
@@ -23,6 +23,7 @@ from msprobe.check.rule import Rule
 from msprobe.compare.records.entries import OF_PARAMETERS
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.record_walk import SAMPLED, Leaf, is_tensor
+from msprobe.trace.values import count_of
 
 _COPIES = frozenset({"to", "cuda", "cpu", "npu", "clone", "contiguous", "detach"})
 _IN_PLACE = re.compile(r"[^_]_$|^__i[a-z]+__$|^__setitem__$")

@@ -11,7 +11,7 @@ from msprobe.check.facts.step_facts import StepFacts, TrainingCall, Update
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import OPTIMIZERS, STEPS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
-from msprobe.compare.records.leaves import as_float
+from msprobe.trace.leaves import as_float
 
 _NEAR = 1e-9
 _MOVING = frozenset({

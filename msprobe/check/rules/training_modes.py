@@ -15,7 +15,7 @@ from msprobe.check.findings import Finding
 from msprobe.check.needs import CALLS, EVALUATION, MODULES, WITHOUT_GRADIENTS
 from msprobe.check.rule import Rule, of_module_call
 from msprobe.check.rules.losses.terms import LOSSES
-from msprobe.compare.records.leaves import as_float
+from msprobe.trace.leaves import as_float
 
 _DROPOUT_FUNCTIONS = frozenset({
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),

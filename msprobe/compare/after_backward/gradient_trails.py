@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
 from msprobe.compare.records.in_place_updates import works_in_place
-from msprobe.compare.records.likeness import distance
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
+from msprobe.trace.likeness import distance
 
 Raw = Mapping[str, Any]
 Parameter = tuple[str, str]

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import NEAR, distance, is_part
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER_GRAD, is_tensor, leaves
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import NEAR, distance, is_part
 
 Raw = Mapping[str, Any]
 _COLLECTIVE = "Distributed."

@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
-from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, leaves
 from msprobe.core.tensors.statistics import LARGEST
+from msprobe.trace.leaves import as_float, element_count
 
 _Places = Mapping[tuple[str, str], Sequence[str]]
 """Names of calls by function and file."""

@@ -32,10 +32,10 @@ from msprobe.compare.records.call_modes import CallModes
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.calls_in_other_order import Calls, in_one_order
 from msprobe.compare.records.entries import OF_PARAMETERS, OPTIMIZER, EntryKey, is_module
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.source_lines import source_frame
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import is_tensor, leaves
+from msprobe.trace.likeness import same_values
 
 _Group = tuple[str, str, bool, str]
 _Call = tuple[str, str]

@@ -30,11 +30,11 @@ from msprobe.compare.alignment.options import MAPPINGS, MappingOptions, mapping_
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.inputs.locations import is_path
 from msprobe.compare.records.entries import entry_keys, stem_of
-from msprobe.compare.records.leaves import row_name
 from msprobe.core.errors import ReadError
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import leaves
+from msprobe.trace.leaves import row_name
 
 
 def read_mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:

@@ -17,8 +17,8 @@ from typing import Any
 
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, Item, Positions, Side, Strategy
-from msprobe.compare.records.leaves import row_name
 from msprobe.core.store.record_walk import leaves
+from msprobe.trace.leaves import row_name
 
 _NO_PARTNER = frozenset({"N/A", "None", ""})
 

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.protocol import Positions, Side
-from msprobe.compare.records.leaves import as_float
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor, leaves
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import as_float
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

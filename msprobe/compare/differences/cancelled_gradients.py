@@ -9,12 +9,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.records.entries import EntryKey, path_of
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.trace.leaves import as_float
 
 if TYPE_CHECKING:
     from msprobe.compare.differences.other_updates import OtherUpdate

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import EntryKey, is_module
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.numerics.verdict import Measured, Role
+from msprobe.trace.leaves import as_float
 
 _FLOAT32 = "float32"
 _LARGEST_EXPONENT = 89.0  # of larger numbers the function is infinite, 0 or 1 in float32

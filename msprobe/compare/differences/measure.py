@@ -20,11 +20,11 @@ from msprobe.compare.differences.row_facts import RowFacts, tensor_kind
 from msprobe.compare.differences.row_remarks import Remark
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.entries import OPTIMIZER
-from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Floats, Ints, Measured, Role, RowKind, beyond_rounding
+from msprobe.trace.leaves import element_count
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference

@@ -30,7 +30,6 @@ from pydantic_core import to_json
 from msprobe.compare.differences.spread_bounds import LIMITS, ROUNDING, Parts, most_runs, spread_bounds
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import OPTIMIZER, EntryKey, entry_keys
-from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.names import MODULE_PREFIXES, is_module_name
@@ -40,6 +39,7 @@ from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Measured, Role, RowKind
+from msprobe.trace.leaves import element_count
 
 OperatorRole = tuple[str, str, str]
 """Operator, phase and role."""

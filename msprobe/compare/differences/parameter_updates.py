@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps, parameters_after
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
@@ -24,6 +23,7 @@ from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
+from msprobe.trace.leaves import as_float, element_count
 
 Parameter = tuple[str, str]
 """The stem of a module and the name of its parameter."""

@@ -30,8 +30,6 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, as_float, element_count
-from msprobe.compare.records.likeness import same_record
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, has_no_values, is_tensor
@@ -39,6 +37,8 @@ from msprobe.core.tensors.dtypes import find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
+from msprobe.trace.leaves import COPIES_DIFFER, NOT_ADDED, PIECES, as_float, element_count
+from msprobe.trace.likeness import same_record
 
 _IGNORED = OF_ONE_PROCESS | {"group_id", "requires_grad"}
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")

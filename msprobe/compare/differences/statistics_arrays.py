@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import UNORDERED, as_float, element_count, longest_axis
 from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, is_tensor
@@ -23,6 +22,7 @@ from msprobe.core.tensors.projection import EXPANDED, KEY
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints
+from msprobe.trace.leaves import UNORDERED, as_float, element_count, longest_axis
 
 _Matrix = tuple[Floats, NDArray[np.bool_]]
 _NUMBERS = {float, int, bool}

@@ -18,13 +18,13 @@ import numpy as np
 
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.records.entries import function_of
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Role
+from msprobe.trace.leaves import as_float
 
 _PHASES = frozenset({"sin", "cos", "tan"})
 _POWERS = frozenset({

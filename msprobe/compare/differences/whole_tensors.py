@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
 from msprobe.compare.inputs.slices import cut_tensor
-from msprobe.compare.records.leaves import data_name, is_shape
-from msprobe.compare.records.likeness import recorded_alike
 from msprobe.compare.table.table import LeafTable, Ranges
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count
@@ -43,6 +41,8 @@ from msprobe.numerics.metrics.elements import SAME, element_difference
 from msprobe.numerics.metrics.tensor import TensorDifference, tensor_difference
 from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.metrics.user_metrics import FAILED, Metric
+from msprobe.trace.leaves import data_name, is_shape
+from msprobe.trace.likeness import recorded_alike
 
 Array = NDArray[Any]
 _LEFT, _RIGHT = "left", "right"

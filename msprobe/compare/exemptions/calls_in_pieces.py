@@ -28,8 +28,6 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, Absence, is_module, parent_of, parents_of
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, OUTPUT, Leaf
@@ -37,6 +35,8 @@ from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.numerics.verdict import Ints, Measured, RowKind
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import same_values
 
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _OF_THE_WHOLE = OF_ONE_PROCESS | {KEY}

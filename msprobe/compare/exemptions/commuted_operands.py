@@ -13,10 +13,10 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.records.likeness import distance, distances, same_checksums, same_record
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.trace.likeness import distance, distances, same_checksums, same_record
 
 _COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
 _CLEARLY_LESS = 0.1

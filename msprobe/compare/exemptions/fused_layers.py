@@ -18,11 +18,11 @@ from msprobe.compare.alignment.protocol import FusedLayers
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import EntryPair, is_module, path_of
-from msprobe.compare.records.leaves import element_count, is_shape, row_name
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import element_count, is_shape, row_name
 
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _Calls = dict[tuple[str, str], list[int]]

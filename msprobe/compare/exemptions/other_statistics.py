@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_record
 from msprobe.compare.records.otherwise import Otherwise
 from msprobe.core.store.record_walk import NO_DATA, has_no_values
 from msprobe.core.tensors.checksums import format_xor
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import same_record
 
 Raw = Mapping[str, Any]
 _DIGEST, _NORM = "md5", "Norm"

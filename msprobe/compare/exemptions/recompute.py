@@ -13,11 +13,11 @@ from typing import Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence, is_module
-from msprobe.compare.records.likeness import distance
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.trace.likeness import distance
 
 _CLOSE = 1e-5
 _FRAME = ("shape", "dtype")

@@ -29,8 +29,6 @@ from msprobe.compare.exemptions.other_statistics import comparable_pair
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_record
 from msprobe.compare.records.otherwise import Otherwise
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.table.table import LeafTable
@@ -38,6 +36,8 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
 from msprobe.numerics.verdict import Ints, Measured, RowKind
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import same_record
 
 _SIDES = "target", "golden run"
 _FORWARD, _BACKWARD, _GRADIENT = Phase.FORWARD.value, Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.inputs.slices import WHOLE, TensorSlices, sliced_shape
-from msprobe.compare.records.leaves import data_name, is_shape, row_name
 from msprobe.compare.table.table import LeafTable, PartialTensors, Ranges, RowRanges
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.host import cpu_count
@@ -32,6 +31,7 @@ from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import KEY, projection
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, set_statistics
 from msprobe.numerics.verdict import Ints, Measured, RowKind
+from msprobe.trace.leaves import data_name, is_shape, row_name
 
 if TYPE_CHECKING:
     from msprobe.compare.requests.request_tensors import RequestTensors

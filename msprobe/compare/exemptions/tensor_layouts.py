@@ -15,12 +15,12 @@ from typing import Any
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.entries import OF_PARAMETERS
-from msprobe.compare.records.leaves import as_float, is_shape, row_name
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Bools, Ints, Measured, RowKind, beyond_rounding
+from msprobe.trace.leaves import as_float, is_shape, row_name
 
 
 class Layouts(Exemption):

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from msprobe.compare.parallel.arrangement import CONTEXT, DATA, Coordinates
 from msprobe.compare.parallel.recorded_parts import common_part
-from msprobe.compare.records.leaves import as_float
 from msprobe.core.tensors.input_parts import AxisRanges, cut
 from msprobe.core.tensors.projection import KEY, projection
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import as_float
 
 Array = NDArray[Any]
 _ALIKE, _STANDS_OUT = 0.02, 10.0

@@ -17,13 +17,13 @@ from msprobe.compare.parallel.arrangement import Coordinates
 from msprobe.compare.parallel.by_identity.side import Side, is_expert, share_experts_otherwise, side_of
 from msprobe.compare.parallel.identity import Call, Key, RankCalls
 from msprobe.compare.parallel.layout import Replica
-from msprobe.compare.records.leaves import data_name
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Place
 from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.core.tensors.input_parts import InputPart
+from msprobe.trace.leaves import data_name
 
 Votes = Counter[tuple[str, Way]]
 """How many values are known to be cut in a way: by their kind, and by the number of their axes."""

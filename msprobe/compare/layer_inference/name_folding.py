@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from msprobe.compare.alignment.cross_framework import pytorch_name
-from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.parameter_names import PARAMETERS
 from msprobe.core.store.record_walk import OUTPUT, is_tensor, leaves
+from msprobe.trace.leaves import element_count
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORD_SYNONYMS = {

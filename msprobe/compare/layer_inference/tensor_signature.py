@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import as_float, is_shape
 from msprobe.core.store.record_walk import values_below
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.trace.leaves import as_float, is_shape
 
 _EQUAL_UP_TO, _DIFFERENT_FROM = 1e-3, 3e-2
 _EXTREMES = STATISTICS.index(LARGEST), STATISTICS.index(SMALLEST)

@@ -8,11 +8,11 @@ from functools import cache
 
 from msprobe.compare.inputs.construct_cycles import without_cycles
 from msprobe.compare.parallel.layout import Replica
-from msprobe.compare.records.leaves import is_shape
 from msprobe.core.errors import NotComparableError
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.core.store.record_walk import NOT_MEASURED, SAMPLED, is_tensor
+from msprobe.trace.leaves import is_shape
 
 LoadDump = Callable[[Place], Dump]
 

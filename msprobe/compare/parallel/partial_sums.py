@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.identity import Key
-from msprobe.compare.records.leaves import NOT_ADDED, PIECES
 from msprobe.core.naming import Phase
+from msprobe.trace.leaves import NOT_ADDED, PIECES
 
 Digest = tuple[float, ...]
 """Numbers that tell some summands from others."""

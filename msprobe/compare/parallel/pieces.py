@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.leaves import bounded, is_shape
 from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 from msprobe.numerics.tolerance import unit_roundoff, with_digits
+from msprobe.trace.leaves import bounded, is_shape
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6

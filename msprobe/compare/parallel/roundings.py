@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.identity import RankCalls
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.likeness import same_values
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.trace.likeness import same_values
 
 _TIMES, _OVER = ("mul", "__mul__"), ("div", "__truediv__")
 _CLOSE = 1e-3

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.source_lines import source_frame
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, is_tensor, leaves
+from msprobe.trace.likeness import same_values
 
 Pairs = list[tuple[int, int]]
 """Positions of calls that belong together, target first."""

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, EntryKey
-from msprobe.compare.records.likeness import EXACT, distance, same_values
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor, leaves
-from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
+from msprobe.trace.likeness import EXACT, distance, same_values
+from msprobe.trace.values import Signature, fingerprint
 
-_Fingerprint = tuple[Any, ...]
 _CHANGED, _RETURNED = ".input.0", ".output.0"
 """The first argument, and the result, of a call in place; both may be lists of tensors (``_foreach_add_``)."""
 
@@ -41,8 +40,8 @@ class InPlaceUpdates:
     """
 
     def __init__(self, keys: Iterable[EntryKey], data: Mapping[str, Any]) -> None:
-        self._first: dict[_Fingerprint, list[Update]] = {}
-        self._waiting: dict[_Fingerprint, list[list[Update]]] = {}
+        self._first: dict[Signature, list[Update]] = {}
+        self._waiting: dict[Signature, list[list[Update]]] = {}
         self._results: dict[str, list[Update]] = {}
         outside = (key for key in keys if key.phase == Phase.FORWARD.value and key.parent in ("", OPTIMIZER))
         for position, key in enumerate(outside):
@@ -92,10 +91,3 @@ def works_in_place(stem: str) -> bool:
     """Return whether a function changes its first argument, as its name says: ``add_``, ``__iadd__``."""
     operator = stem.rpartition(".")[2]
     return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
-
-
-def fingerprint(raw: Any) -> _Fingerprint | None:
-    """Return what recognises a tensor, None for one without statistics or with equal elements."""
-    if not is_tensor(raw) or raw.get(LARGEST.name) is None or raw.get(LARGEST.name) == raw.get(SMALLEST.name):
-        return None
-    return str(raw["shape"]), *(repr(raw.get(name)) for name in STATISTIC_NAMES)  # a damaged one may hold anything

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.source_lines import frame_of, source_line
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.trace.leaves import as_float
 
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
 OPTIMIZERS, GRADIENT_CALLS = "optimizers", "gradient_calls"

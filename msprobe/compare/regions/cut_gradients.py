@@ -19,13 +19,13 @@ from typing import Any
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import is_module, parents_of
-from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import EXACT, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Ints, Judged, Role, RowKind
+from msprobe.trace.leaves import as_float
+from msprobe.trace.likeness import EXACT, same_values
 
 _NULL_ON = {RowKind.MISSING_IN_TARGET: "target", RowKind.MISSING_IN_GOLDEN: "golden run"}
 

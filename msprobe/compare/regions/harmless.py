@@ -31,8 +31,6 @@ from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.in_place_updates import works_in_place
-from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import EXACT, is_boolean, same_values
 from msprobe.compare.regions.whole_step import WholeStep
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
@@ -41,6 +39,8 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
+from msprobe.trace.leaves import as_float
+from msprobe.trace.likeness import EXACT, is_boolean, same_values
 
 _WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _AS_LARGE = 0.1

@@ -41,8 +41,6 @@ from msprobe.compare.records.entries import (
     path_of,
 )
 from msprobe.compare.records.in_place_updates import works_in_place
-from msprobe.compare.records.leaves import element_count
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import (
     OptimizerStep,
     number_of_steps,
@@ -58,6 +56,8 @@ from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
+from msprobe.trace.leaves import element_count
+from msprobe.trace.likeness import same_values
 
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
 _BySize = dict[float, list[Mapping[str, Any]]]

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
 from msprobe.numerics.verdict import Judged, Level, RowKind
+from msprobe.trace.likeness import same_values
 
 
 def has_other_layouts(judged: Judged) -> bool:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import is_boolean, is_part, same_values
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import is_boolean, is_part, same_values
 
 _Chain = Sequence[int]
 

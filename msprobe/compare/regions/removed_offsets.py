@@ -19,13 +19,13 @@ from functools import cached_property
 from typing import Any
 
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module, path_of
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.regions.value_flow import signature_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Bools, Measured, Role, RowKind, beyond_rounding
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.values import signature_of
 
 _MUCH_CLOSER = 0.1
 """How far results may be apart that remove a difference, relative to it."""

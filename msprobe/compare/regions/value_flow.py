@@ -1,28 +1,16 @@
-"""Which call of a dump made a value: results are found again by their statistics.
-
-Nothing records where a tensor goes. But a tensor that one call returns and a later one gets has the same statistics
-there. Views in between (transpose, reshape) leave no record: they change the shape and the order of the elements, and
-neither the extremes nor the norm. So a value is looked up by what no view changes.
-"""
+"""Which call of a side made a value, of those that both sides make and those that it makes alone."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import NEAR, recorded_count, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
-from msprobe.core.tensors.projection import KEY
-
-_Signature = tuple[Any, ...]
-_DIGEST = "md5"
-_COMMON = frozenset({0.0, 1.0, -1.0, math.inf, -math.inf})
-"""Tensors that are full of such a number say nothing about where they come from."""
+from msprobe.trace.likeness import same_values
+from msprobe.trace.values import Results, Signature, signature_of
 
 
 class ValueFlow:
@@ -37,16 +25,10 @@ class ValueFlow:
     def __init__(self, table: LeafTable, *, in_golden: bool, alone: Set[int]) -> None:
         self._table, self.alone = table, alone
         self._leaves = table.golden if in_golden else table.target
-        self._makers: dict[_Signature, list[tuple[int, Mapping[str, Any]]]] = {}
-        for entry, pair in enumerate(table.entries):
-            if pair[in_golden] is not None:
-                self._add(entry)
-
-    def _add(self, entry: int) -> None:
-        for raw in self.values_of(entry, OUTPUT):
-            signature = signature_of(raw)
-            if signature is not None:
-                self._makers.setdefault(signature, []).append((entry, raw))
+        entries = (entry for entry, pair in enumerate(table.entries) if pair[in_golden] is not None)
+        self._results = Results(
+            ((entry, raw) for entry in entries for raw in self.values_of(entry, OUTPUT)), self._inputs
+        )
 
     def values_of(self, entry: int, slot: str) -> Iterator[Mapping[str, Any]]:
         """Yield the tensors that this side has in a slot of an entry."""
@@ -62,14 +44,7 @@ class ValueFlow:
         it. Of calls of this side alone that follow each other the first one has made it: the others are the modules
         around it, and copies. Calls that return the elements in the same order come before others.
         """
-        signature = signature_of(raw) if is_tensor(raw) else None
-        if signature is None:
-            return None
-        norm = as_float(raw.get("Norm"))
-        makers = self._makers.get(signature, ())
-        near = [(e, other) for e, other in makers if e < before and _is_near(norm, _norm(other), NEAR * norm)]
-        in_order = [entry for entry, other in near if has_same_order(raw, other, norm)]
-        candidates = in_order or [entry for entry, _ in near]
+        candidates = self._results.same(raw, before) if is_tensor(raw) else []
         paired = [entry for entry in candidates if entry not in self.alone]
         if paired or not candidates:
             return max(paired, default=None)
@@ -105,12 +80,12 @@ class ValueFlow:
     def _inputs(self, entry: int) -> Iterator[Mapping[str, Any]]:
         return self.values_of(entry, INPUT)
 
-    def _is_made_alone(self, raw: Mapping[str, Any], signatures: Collection[_Signature | None], user: int) -> bool:
+    def _is_made_alone(self, raw: Mapping[str, Any], signatures: Collection[Signature | None], user: int) -> bool:
         return signature_of(raw) in signatures and self.maker(raw, user) in self.alone
 
     @cached_property
-    def _users_by_value(self) -> dict[_Signature | None, list[int]]:
-        users: dict[_Signature | None, list[int]] = {}
+    def _users_by_value(self) -> dict[Signature | None, list[int]]:
+        users: dict[Signature | None, list[int]] = {}
         for entry in range(len(self._table.entries)):
             for raw in self._inputs(entry):
                 users.setdefault(signature_of(raw), []).append(entry)
@@ -179,30 +154,3 @@ class ValueFlow:
         """Return whether an entry returns tensors, and all of them are among ``others``."""
         values = list(self.values_of(entry, OUTPUT))
         return bool(values) and all(any(same_values(raw, other) for other in others) for raw in values)
-
-
-def _norm(raw: Mapping[str, Any]) -> float:
-    return as_float(raw.get("Norm"))
-
-
-def has_same_order(one: Mapping[str, Any], two: Mapping[str, Any], norm: float) -> bool:
-    """Return whether two tensors of equal elements have them in the same order, as the projection tells."""
-    left, right = as_float(one.get(KEY)), as_float(two.get(KEY))
-    return math.isfinite(left) and _is_near(left, right, NEAR * norm)
-
-
-def _is_near(one: float, two: float, allowed: float) -> bool:
-    return one == two or (one != one and two != two) or abs(one - two) <= allowed
-
-
-def signature_of(raw: Mapping[str, Any]) -> _Signature | None:
-    """Return what no view changes of a tensor; None where that says nothing about where it comes from."""
-    digest = raw.get(_DIGEST)
-    if digest is not None:  # a damaged dump may hold anything
-        return (digest,) if isinstance(digest, str) else None
-    largest, smallest = raw.get("Max"), raw.get("Min")
-    if not isinstance(largest, (int, float)) or not isinstance(smallest, (int, float)):
-        return None
-    if largest == smallest and largest in _COMMON:
-        return None
-    return recorded_count(raw), largest, smallest

@@ -20,7 +20,6 @@ from typing import Any
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module
-from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
@@ -28,6 +27,7 @@ from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, NORM
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Judged, Measured, Role, RowKind
+from msprobe.trace.leaves import as_float, element_count
 
 _EQUAL = 2e-5
 """How far two sums may be apart in float32, relative to the size of what is added."""

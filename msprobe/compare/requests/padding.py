@@ -16,11 +16,11 @@ import numpy as np
 
 from msprobe.compare.inputs.request_rows import RequestRows
 from msprobe.compare.inputs.slices import cut_tensor
-from msprobe.compare.records.leaves import is_shape
 from msprobe.compare.requests.part_choice import read_recorded
 from msprobe.compare.requests.token_axes import TokenAxes
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
+from msprobe.trace.leaves import is_shape
 
 _EVIDENCE = 24
 """How many tensors of integers are looked at to tell on which side rows are padded."""

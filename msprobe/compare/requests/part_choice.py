@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.inputs.slices import cut_tensor
-from msprobe.compare.records.leaves import data_name
 from msprobe.compare.requests.token_axes import Part
 from msprobe.core.errors import ReadError
 from msprobe.core.store.record_walk import Leaf
 from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.trace.leaves import data_name
 
 Array = NDArray[Any]
 _ALIKE = 1e-3

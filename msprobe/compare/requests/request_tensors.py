@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.records.leaves import row_name
 from msprobe.compare.requests.padding import is_index, padded_axes, shape_of
 from msprobe.compare.requests.part_choice import chosen_part
 from msprobe.compare.requests.token_axes import Part, TokenAxes, TokenAxis
@@ -23,6 +22,7 @@ from msprobe.compare.table.table import LeafTable, RowRanges
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Measured, RowKind, beyond_rounding
+from msprobe.trace.leaves import row_name
 
 
 @dataclass(frozen=True, slots=True)

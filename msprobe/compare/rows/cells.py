@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import RANK_KEYS, Described, as_float, describe, flag_text, row_name, shape_text
 from msprobe.compare.rows.columns import (
     INTEGER,
     METRICS,
@@ -38,6 +37,7 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, difference_cells, text_checksum
 from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.verdict import Floats, Ints
+from msprobe.trace.leaves import RANK_KEYS, Described, as_float, describe, flag_text, row_name, shape_text
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference

@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.rows.summary import OperatorGroup
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming import NameSyntaxError, parse_entry
 from msprobe.core.naming.names import DebugName, ModuleName
 from msprobe.numerics.verdict import Judged, RowKind
+from msprobe.trace.leaves import slot_of
 
 
 def operator_groups(

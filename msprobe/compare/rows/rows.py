@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import data_name
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.cells import CellMaker, RowCells, Tensors, entry_blocks
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
@@ -24,6 +23,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
+from msprobe.trace.leaves import data_name
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRows

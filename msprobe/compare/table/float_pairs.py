@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from msprobe.compare.records.leaves import PIECES
 from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import PIECES
 
 COUNT = len(STATISTIC_NAMES)
 _LAST, _CHECKSUM = STATISTIC_NAMES[-1], "md5"

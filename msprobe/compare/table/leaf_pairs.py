@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.protocol import Alignment, Item
 from msprobe.compare.records.entries import EntryKey, is_module
-from msprobe.compare.records.leaves import row_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+from msprobe.trace.leaves import row_name
 
 if TYPE_CHECKING:
     from msprobe.compare.table.call_arguments import Pairs

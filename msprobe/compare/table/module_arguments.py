@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.records.likeness import same_values
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.trace.likeness import same_values
 
 Pairs = list[tuple[Leaf | None, Leaf | None]]
 _Argument = list[Leaf]

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import as_float
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.statistics import NORM, STATISTICS, Merge
+from msprobe.trace.leaves import as_float
 from msprobe.visualize.graph.node import Graph
 
 _CHECKED = tuple(spec.name for spec in STATISTICS if spec.merge is not Merge.ROOT_OF_SQUARES)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.records.leaves import bounded, describe
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES
@@ -31,6 +30,7 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.metrics.tensor_cells import UNSUPPORTED
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Level, Measured, RowKind
+from msprobe.trace.leaves import bounded, describe
 from msprobe.visualize.values.row_verdicts import verdict_text
 from msprobe.visualize.values.value_json import STATISTIC_FIELDS, quoted
 

@@ -9,10 +9,10 @@ import json.encoder
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import RANK_KEYS, describe, row_name
 from msprobe.core.store.record_walk import MEMORY, OUTPUT, PART, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import text_checksum
+from msprobe.trace.leaves import RANK_KEYS, describe, row_name
 
 quoted = json.encoder.encode_basestring
 EMPTY_SIDES = "{}", "{}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msprobe.check.facts.dataflow import count_of, mark, mark_of
+from msprobe.check.facts.dataflow import mark_of
 from msprobe.check.facts.step_facts import StepFacts
 from msprobe.check.facts.tensors import tensor_of
 from msprobe.core.store.record_walk import NO_DATA
+from msprobe.trace.values import count_of, mark
 from tests.check.facts.test_read_step import LINEAR, PARENTS, node, read
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.step_facts import HALF_PRECISION, Tensor
 from msprobe.check.facts.tensors import tensor_of
@@ -14,6 +13,7 @@ from msprobe.check.needs import CALLS
 from msprobe.check.rule import Rule
 from msprobe.check.rules.attention import is_causal
 from msprobe.core.store.record_walk import Leaf
+from msprobe.trace.values import mark
 
 ELEMENTWISE = frozenset({
     *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"),

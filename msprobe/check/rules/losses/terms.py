@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import cut_off, differentiated, gradients_of_inputs, mark, mark_of
+from msprobe.check.facts.dataflow import cut_off, differentiated, gradients_of_inputs, mark_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts, trained_calls
 from msprobe.check.facts.step_facts import HALF_PRECISION, BatchTensor, Tensor
@@ -15,6 +15,7 @@ from msprobe.check.needs import BACKWARD, CALLS, TRAINING_RECORDS
 from msprobe.check.rule import Rule
 from msprobe.check.rules.losses.targets import ELEMENTWISE
 from msprobe.core.store.record_walk import Leaf
+from msprobe.trace.values import mark
 
 _BEGUN, _FEWEST_PREDICTIONS = 2, 4
 LOSSES = ELEMENTWISE | {

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.records.entries import EntryKey
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import NEAR, UNMOVED, distance, same_checksums
 from msprobe.compare.records.otherwise import Otherwise
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import NEAR, UNMOVED, distance, same_checksums
 
 Cells = list[tuple[Leaf | None, Leaf | None]]
 """The rows of one entry: target and golden leaf of each."""

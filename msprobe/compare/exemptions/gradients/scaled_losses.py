@@ -19,13 +19,13 @@ from statistics import median
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.trace.leaves import as_float
 
 _FIRST = 6
 """Gradients of both sides that must have the factor."""

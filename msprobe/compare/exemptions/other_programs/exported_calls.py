@@ -17,12 +17,12 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, lost_arguments
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Ints, RowKind
+from msprobe.trace.leaves import as_float
 
 _ALONE = int(RowKind.MISSING_IN_GOLDEN), int(RowKind.MISSING_IN_TARGET), int(RowKind.ARGUMENT)
 _CLOSE = 1e-3

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.exemptions.protocol import Exemption
-from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Bools, Measured, Role, RowKind, beyond_rounding
+from msprobe.trace.leaves import as_float, element_count
 
 
 class UnusedInputs(Exemption):

@@ -26,10 +26,10 @@ from msprobe.compare.parallel.identity import Call, Key, RankCalls
 from msprobe.compare.parallel.merged_dump import WrongRanks
 from msprobe.compare.parallel.outside_modules.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
-from msprobe.compare.records.leaves import slot_of
 from msprobe.compare.records.parameter_names import with_pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, leaves
+from msprobe.trace.leaves import slot_of
 
 _Calls = Mapping[Key, Mapping[Coordinates, Call]]
 _STAGE = 5

@@ -25,10 +25,10 @@ from msprobe.compare.parallel.by_identity.side import is_expert
 from msprobe.compare.parallel.identity import Key
 from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, piece_of, shards
-from msprobe.compare.records.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
 from msprobe.compare.records.parameter_names import name_among, pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import FED, is_tensor
+from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
 
 _Path = tuple[Any, ...]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.compare.records.leaves import as_float, is_shape
 from msprobe.core.store.record_walk import is_tensor, leaves
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.leaves import as_float, is_shape
 
 COLLECTIVE = "Distributed."
 COLUMN, ROW = "ColumnParallel", "RowParallel"

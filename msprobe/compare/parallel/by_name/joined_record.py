@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msprobe.compare.records.leaves import UNORDERED, bounded
 from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
+from msprobe.trace.leaves import UNORDERED, bounded
 
 _RANK_KEYS = OF_ONE_PROCESS | {"placements", "device_mesh", SHARD}
 _NO_ORDER = {ORDERED: None, UNORDERED: True}

@@ -39,10 +39,10 @@ from msprobe.compare.parallel.by_name.completed_sums import (
 from msprobe.compare.parallel.by_name.joined_record import axis_that_adds_up, joined_record, local_sizes, rank_free
 from msprobe.compare.parallel.recorded_parts import Placement, common_part, recorded_placement
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import NO_WHOLE, as_float, is_shape
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES
+from msprobe.trace.leaves import NO_WHOLE, as_float, is_shape
 
 _PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
 _Raw = dict[str, Any]

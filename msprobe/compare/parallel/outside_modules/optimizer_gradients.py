@@ -22,9 +22,9 @@ from msprobe.compare.parallel.merged_dump import Suspect
 from msprobe.compare.parallel.outside_modules.optimizer_shards import add_shards, key_of_all
 from msprobe.compare.parallel.outside_modules.outside_calls import close
 from msprobe.compare.parallel.pieces import Piece, piece_of
-from msprobe.compare.records.leaves import element_count
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.trace.leaves import element_count
 
 AT_OPTIMIZER = "optimizer"
 """The function of a key of gradients that an optimizer gets."""

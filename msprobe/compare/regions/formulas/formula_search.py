@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module, phases_of
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_values
-from msprobe.compare.regions.value_flow import signature_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import same_values
+from msprobe.trace.values import signature_of
 
 _EQUAL = 2e-5
 """How far results of two formulas may be apart in float32, relative to their scale."""

@@ -15,14 +15,14 @@ from functools import cached_property
 from typing import Any
 
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module
-from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import same_values
-from msprobe.compare.regions.value_flow import has_same_order
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import same_values
+from msprobe.trace.values import has_same_order
 
 _MOST_LOOKUPS = 2000
 _Raw = Mapping[str, Any]

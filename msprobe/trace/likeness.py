@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.core.store.record_walk import MEMORY, PART
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.projection import KEY
@@ -28,6 +27,7 @@ from msprobe.core.tensors.statistics import (
     ToleranceOf,
     columns_of,
 )
+from msprobe.trace.leaves import as_float, element_count
 
 Raw = Mapping[str, Any]
 UNMOVED = (LARGEST.name, SMALLEST.name, NORM.name)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.records.likeness import UNMOVED, distance, distances, same_checksums, same_values
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trace.likeness import UNMOVED, distance, distances, same_checksums, same_values
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 

@@ -1,0 +1,1 @@
+"""One run as calls and values: who made a value, and who uses it."""

@@ -1,0 +1,195 @@
+"""One dump as calls and values: which call made a value, which calls use it, and what is recorded of either.
+
+``Trace(dump.data, dump.construct)`` reads the records once. A ``Value`` is one tensor as one record shows it. Where a
+record shows what an earlier call has returned, its ``origin`` is that result, and ``link`` says how this is known: the
+memory that both name (recorded), or equal statistics (inferred). A value without an origin that no call returned is a
+source: data, a parameter before the step, memory that code without a record wrote.
+
+Of the calls that return one value the innermost made it: modules around it, views and in-place calls that changed
+nothing pass it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
+from msprobe.trace.values import Raw, Result, Results, is_unchanged, memory_of
+
+_RETURNED = frozenset({OUTPUT})
+
+
+class Link(Enum):
+    """How it is known that two records show one value."""
+
+    RECORDED = "recorded"
+    """They name the same memory, and their statistics agree."""
+    INFERRED = "inferred"
+    """Their statistics agree."""
+
+
+class Value:
+    """One tensor as one record shows it.
+
+    Attributes:
+        call: the call whose record it is.
+        leaf: the place in the record, and what it says.
+        origin: the result of an earlier call that it is; None for what this call made, and for a source.
+        link: how the origin is known.
+        users: the values that are this one, in later records; of what a call made only.
+    """
+
+    __slots__ = ("call", "leaf", "link", "origin", "users")
+
+    def __init__(self, call: Call, leaf: Leaf) -> None:
+        self.call = call
+        self.leaf = leaf
+        self.origin: Value | None = None
+        self.link: Link | None = None
+        self.users: list[Value] = []
+
+    @property
+    def raw(self) -> Raw:
+        """What the record says of the tensor."""
+        raw: Raw = self.leaf.raw
+        return raw
+
+    @property
+    def name(self) -> str:
+        """The name of the entry with the place in its record, such as ``Torch.add.0.forward.output.0``."""
+        return self.call.name + self.leaf.suffix
+
+    @property
+    def is_source(self) -> bool:
+        """Whether no recorded call made it."""
+        return self.origin is None and self.leaf.slot not in _RETURNED
+
+
+class Call:
+    """One record.
+
+    Attributes:
+        number: its position among the records, which are in the order in which calls end.
+        begin: the position of the first record inside it; its own where there is none.
+        given, returned: its tensors. The parameters of a module are given.
+    """
+
+    __slots__ = ("begin", "given", "name", "number", "returned")
+
+    def __init__(self, name: str, number: int, body: Any) -> None:
+        self.name = name
+        self.number = self.begin = number
+        self.given: list[Value] = []
+        self.returned: list[Value] = []
+        for leaf in leaves(name, body):
+            if is_tensor(leaf.raw):
+                (self.returned if leaf.slot in _RETURNED else self.given).append(Value(self, leaf))
+
+    @property
+    def values(self) -> Iterator[Value]:
+        """All tensors of the record."""
+        yield from self.given
+        yield from self.returned
+
+
+class Trace:
+    """The calls and values of one dump.
+
+    Args:
+        data: its records.
+        construct: the parents of calls.
+    """
+
+    def __init__(self, data: Mapping[str, Any], construct: Mapping[str, Any]) -> None:
+        self.calls = [Call(name, number, body) for number, (name, body) in enumerate(data.items())]
+        self.by_name = {call.name: call for call in self.calls}
+        self._note_begins(construct)
+        self._results = Results(
+            ((call.number, value.raw) for call in self.calls for value in call.returned),
+            lambda number: (value.raw for value in self.calls[number].given if value.leaf.slot == INPUT),
+        )
+        self._owners = {id(value.raw): value for call in self.calls for value in call.returned}
+        for call in self.calls:
+            for value in call.given:
+                self._connect(value, call.begin)
+            for value in call.returned:
+                self._pass_on(value)
+
+    @cached_property
+    def is_recorded(self) -> bool:
+        """Whether records say which memory tensors lie in."""
+        return any(memory_of(value.raw) is not None for call in self.calls for value in call.values)
+
+    @cached_property
+    def parameters(self) -> dict[str, str]:
+        """The names of parameters by the storage that they lie in."""
+        found: dict[str, str] = {}
+        for call in self.calls:
+            for value in call.given:
+                memory = memory_of(value.raw)
+                if value.leaf.slot == PARAMETER and memory is not None:
+                    stem = call.name.partition(".")[2].rpartition(".forward.")[0].rpartition(".")[0]
+                    found.setdefault(memory.storage, f"{stem}{value.leaf.suffix.removeprefix('.parameters')}")
+        return found
+
+    def value(self, name: str) -> Value | None:
+        """Return the value of this name; None where the dump has none."""
+        entry = next((entry for entry in _prefixes(name) if entry in self.by_name), None)
+        if entry is None:
+            return None
+        return next((value for value in self.by_name[entry].values if value.name == name), None)
+
+    def _note_begins(self, construct: Mapping[str, Any]) -> None:
+        for call in self.calls:
+            parent = construct.get(call.name)
+            around = self.by_name.get(parent[0] if isinstance(parent, list) and parent else parent or "")
+            if around is not None and call.number < around.number:
+                around.begin = min(around.begin, call.begin)
+
+    def _connect(self, value: Value, before: int) -> None:
+        """Set the origin of a value that a call gets."""
+        result, link = self._results.recorded(value.raw, before), Link.RECORDED
+        if result is None:
+            alike = self._results.with_equal_statistics(value.raw, before)
+            result, link = (alike[-1] if alike else None), Link.INFERRED
+        if result is not None:
+            self._set_origin(value, result, link)
+
+    def _pass_on(self, value: Value) -> None:
+        """Set the origin of a result that the call got, or that a call inside it made."""
+        own = value.call
+        for other in own.given:
+            if other.leaf.slot == INPUT and _is_view(value.raw, other.raw):
+                value.origin, value.link = other.origin or other, Link.RECORDED
+                (other.origin or other).users.append(value)
+                return
+        if own.begin < own.number:
+            result, link = self._results.recorded(value.raw, own.number), Link.RECORDED
+            if memory_of(value.raw) is None:
+                alike = self._results.with_equal_statistics(value.raw, own.number)
+                result, link = (alike[-1] if alike else None), Link.INFERRED
+            if result is not None and result.call >= own.begin and is_unchanged(value.raw, result.raw):
+                self._set_origin(value, result, link)
+
+    def _set_origin(self, value: Value, result: Result, link: Link) -> None:
+        maker = self._owners[id(result.raw)]
+        if maker.link is Link.INFERRED:
+            link = Link.INFERRED
+        value.origin, value.link = maker.origin or maker, link
+        value.origin.users.append(value)
+
+
+def _is_view(raw: Raw, given: Raw) -> bool:
+    """Return whether a result is what the call was given: the same content of the same memory."""
+    memory = memory_of(raw)
+    return memory is not None and memory == memory_of(given) and is_unchanged(raw, given)
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """Yield a name without its last parts, the longest first."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
