@@ -115,6 +115,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.collection.split_inputs:command", "Cut the inputs of a good run for the ranks of another one."
     ),
     "support": CommandEntry("msprobe.cli.collection.support:command", "Print what each framework can be asked for."),
+    "trace": CommandEntry("msprobe.cli.analysis.trace:command", "Tell where a value comes from and who uses it."),
     "validate": CommandEntry(
         "msprobe.cli.collection.validate:command", "Check a config.json and say everything wrong in it."
     ),

@@ -2,8 +2,8 @@
 
 ``Trace(dump.data, dump.construct)`` reads the records once. A ``Value`` is one tensor as one record shows it. Where a
 record shows what an earlier call has returned, its ``origin`` is that result, and ``link`` says how this is known: the
-memory that both name (recorded), or equal statistics (inferred). A value without an origin that no call returned is a
-source: data, a parameter before the step, memory that code without a record wrote.
+memory that both name (recorded), or equal statistics (inferred). What no recorded call has made is a source: data, a
+parameter before the step, memory that code without a record wrote. Its origin is the first record that shows it.
 
 Of the calls that return one value the innermost made it: modules around it, views and in-place calls that changed
 nothing pass it on.
@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
-from msprobe.trace.values import Raw, Result, Results, is_unchanged, memory_of
+from msprobe.trace.values import Raw, Result, Results, is_unchanged, memory_of, signature_of, span_of
 
 _RETURNED = frozenset({OUTPUT})
 
@@ -37,9 +37,9 @@ class Value:
     Attributes:
         call: the call whose record it is.
         leaf: the place in the record, and what it says.
-        origin: the result of an earlier call that it is; None for what this call made, and for a source.
+        origin: the result, or the first record of a source, that it is; None where it is that itself.
         link: how the origin is known.
-        users: the values that are this one, in later records; of what a call made only.
+        users: the values that have it as their origin.
     """
 
     __slots__ = ("call", "leaf", "link", "origin", "users")
@@ -63,9 +63,22 @@ class Value:
         return self.call.name + self.leaf.suffix
 
     @property
+    def root(self) -> Value:
+        """Its origin, or itself."""
+        return self.origin or self
+
+    @property
     def is_source(self) -> bool:
         """Whether no recorded call made it."""
-        return self.origin is None and self.leaf.slot not in _RETURNED
+        return self.root.leaf.slot not in _RETURNED
+
+    def come_from(self, root: Value, link: Link) -> None:
+        """Take ``root`` as the origin, also of what had this value as its origin."""
+        self.link = link
+        for value in (self, *self.users):
+            value.origin = root
+            root.users.append(value)
+        self.users = []
 
 
 class Call:
@@ -112,6 +125,7 @@ class Trace:
             lambda number: (value.raw for value in self.calls[number].given if value.leaf.slot == INPUT),
         )
         self._owners = {id(value.raw): value for call in self.calls for value in call.returned}
+        self._sources: dict[Any, list[Value]] = {}
         for call in self.calls:
             for value in call.given:
                 self._connect(value, call.begin)
@@ -143,11 +157,19 @@ class Trace:
         return next((value for value in self.by_name[entry].values if value.name == name), None)
 
     def _note_begins(self, construct: Mapping[str, Any]) -> None:
+        """Note where calls begin. A backward call of a module is recorded before the calls inside it."""
         for call in self.calls:
             parent = construct.get(call.name)
             around = self.by_name.get(parent[0] if isinstance(parent, list) and parent else parent or "")
-            if around is not None and call.number < around.number:
+            if around is None:
+                continue
+            if call.number < around.number:
                 around.begin = min(around.begin, call.begin)
+                continue
+            for outer in around.returned:
+                inner = next((own for own in call.returned if _is_one(outer.raw, own.raw)), None)
+                if inner is not None and outer.origin is None:
+                    outer.come_from(inner, _link(outer))
 
     def _connect(self, value: Value, before: int) -> None:
         """Set the origin of a value that a call gets."""
@@ -157,35 +179,49 @@ class Trace:
             result, link = (alike[-1] if alike else None), Link.INFERRED
         if result is not None:
             self._set_origin(value, result, link)
+            return
+        memory = memory_of(value.raw)
+        key = memory.storage if memory is not None else signature_of(value.raw)
+        first = next((one for one in self._sources.get(key, ()) if _is_same_source(value.raw, one.raw)), None)
+        if first is not None:
+            value.come_from(first, _link(value))
+        elif key is not None:
+            self._sources.setdefault(key, []).append(value)
 
     def _pass_on(self, value: Value) -> None:
         """Set the origin of a result that the call got, or that a call inside it made."""
         own = value.call
-        for other in own.given:
-            if other.leaf.slot == INPUT and _is_view(value.raw, other.raw):
-                value.origin, value.link = other.origin or other, Link.RECORDED
-                (other.origin or other).users.append(value)
+        for given in own.given:
+            if given.leaf.slot == INPUT and memory_of(value.raw) is not None and _is_one(value.raw, given.raw):
+                value.come_from(given.root, given.link or Link.RECORDED)
                 return
-        if own.begin < own.number:
-            result, link = self._results.recorded(value.raw, own.number), Link.RECORDED
-            if memory_of(value.raw) is None:
-                alike = self._results.with_equal_statistics(value.raw, own.number)
-                result, link = (alike[-1] if alike else None), Link.INFERRED
-            if result is not None and result.call >= own.begin and is_unchanged(value.raw, result.raw):
-                self._set_origin(value, result, link)
+        if own.begin == own.number:
+            return
+        if memory_of(value.raw) is not None:
+            result = self._results.recorded(value.raw, own.number)
+        else:
+            result = next(reversed(self._results.with_equal_statistics(value.raw, own.number)), None)
+        if result is not None and result.call >= own.begin and is_unchanged(value.raw, result.raw):
+            self._set_origin(value, result, _link(value))
 
     def _set_origin(self, value: Value, result: Result, link: Link) -> None:
         maker = self._owners[id(result.raw)]
-        if maker.link is Link.INFERRED:
-            link = Link.INFERRED
-        value.origin, value.link = maker.origin or maker, link
-        value.origin.users.append(value)
+        value.come_from(maker.root, Link.INFERRED if maker.link is Link.INFERRED else link)
 
 
-def _is_view(raw: Raw, given: Raw) -> bool:
-    """Return whether a result is what the call was given: the same content of the same memory."""
-    memory = memory_of(raw)
-    return memory is not None and memory == memory_of(given) and is_unchanged(raw, given)
+def _link(value: Value) -> Link:
+    """Return how a value is known to be another one that is recorded alike."""
+    return Link.RECORDED if memory_of(value.raw) is not None else Link.INFERRED
+
+
+def _is_one(raw: Raw, other: Raw) -> bool:
+    """Return whether two tensors show the same content of the same memory, or of memory that no record names."""
+    return memory_of(raw) == memory_of(other) and is_unchanged(raw, other)
+
+
+def _is_same_source(raw: Raw, first: Raw) -> bool:
+    """Return whether two tensors in one memory show the same elements."""
+    return span_of(raw) == span_of(first) and is_unchanged(raw, first)
 
 
 def _prefixes(name: str) -> Iterator[str]:

@@ -220,8 +220,8 @@ def is_unchanged(raw: Raw, earlier: Raw) -> bool:
 
 
 def _may_overlap(one: Raw, two: Raw) -> bool:
-    """Return whether two tensors in one memory may show the same elements where they overlap: a part of a tensor without
-    gaps has no elements beyond its extremes."""
+    """Return whether two tensors in one memory may show the same elements where they overlap: a part of a tensor that
+    has no gaps has no elements beyond its extremes."""
     part, whole = (one, two) if recorded_count(one) < recorded_count(two) else (two, one)
     (begin, end), (first, behind) = span_of(part), span_of(whole)
     if not (first <= begin and end <= behind == first + recorded_count(whole)):

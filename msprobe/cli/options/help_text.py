@@ -105,6 +105,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "run_ut": _checks("run_ut"),
     "split_inputs": ("msprobe split_inputs run_on_4_ranks run_good --target-parallel tp=2,pp=2 -o inputs",),
     "support": ("msprobe support", "msprobe support --feature summary_mode"),
+    "trace": (
+        "msprobe trace run/step0/rank0 Functional.linear.0.forward.output.0",
+        "msprobe trace run/step0/rank0 Module.head.Linear.forward.0 --calls 0 --json trace.json",
+    ),
     "validate": ("msprobe validate config.json -f pytorch",),
     "view": ("msprobe view graphs --open", "msprobe view graphs/compare_20260101120000.vis.db --html page.html"),
 }
