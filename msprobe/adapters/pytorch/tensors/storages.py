@@ -62,9 +62,15 @@ def _numbered(whole: Any, tensor: torch.Tensor) -> int:
 
 def _with_storage(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the tensor that holds the memory of an instance of a subclass; None where there is none."""
-    while (name := next((name for name in _INNER if name in vars(tensor)), None)) is not None:
-        tensor = vars(tensor)[name]
+    inner: torch.Tensor | None = tensor
+    while inner is not None:
+        tensor, inner = inner, _inside(inner)
     try:
         return tensor if storage(tensor).data_ptr() else None
     except RuntimeError:
         return None
+
+
+def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
+    found = (getattr(tensor, name, None) for name in _INNER)
+    return next((inner for inner in found if isinstance(inner, torch.Tensor)), None)

@@ -50,3 +50,10 @@ def test_calls_that_run_together_have_their_results(job: Job, rank: int, kind: s
         *[f"Distributed.all_reduce.{number}.forward" for number in range(2)],
         "Torch.neg.0.forward",
     ]
+
+
+@RANKS
+def test_its_memory_is_that_of_the_local_part(job: Job, rank: int) -> None:
+    node = job.data("placements", rank)["Functional.relu.0.forward"]["output"][0]
+    number, _, version = node["memory"].partition(".")
+    assert (number.isdigit(), version) == (True, "0")
