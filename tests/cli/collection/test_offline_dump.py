@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -58,3 +61,31 @@ def test_a_model_that_computes_more_than_fits_is_refused(
     assert error.count("\n") == 1
     assert "onnxruntime cannot run it with x [2, 4]" in error
     assert "memory" in error
+
+
+def test_a_model_that_takes_long_can_be_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["goes"]), helper.make_node("Sin", ["v"], ["w"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", onnx.TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("goes", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, None),
+        ],
+    )
+    times = np.array(100_000_000)  # minutes
+    loop = save(tmp_path, [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], {"n": times})
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 2.0)
+    began = time.monotonic()
+    try:
+        assert run(["offline_dump", str(loop), "--input_shape", "x:2,4", "-o", str(tmp_path / "a")]) == 130
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 20
+    assert capsys.readouterr().err == "msprobe: error: interrupted\n"
