@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.records.entries import stem_of
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.host import limited_memory
 from msprobe.core.naming.names import is_module_name
-from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, make_folder_below, write_atomic
@@ -206,7 +206,7 @@ def _classes(dump: Dump) -> dict[str, str]:
     """Return the classes of the modules of a dump by their paths."""
     classes: dict[str, str] = {}
     for name in filter(is_module_name, dump.data):
-        path, _, cls = split_entry(name)[0].partition(".")[2].rpartition(".")
+        path, _, cls = stem_of(name).partition(".")[2].rpartition(".")
         classes.setdefault(path, cls)
     return classes
 
