@@ -35,8 +35,8 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
             "relations.0.says: Field required",
         ),
         (
-            '{"version": 1, "relations": [{"says": "", "kind": "output", "owner": "", "path": "", "what": "", "when": "",'
-            ' "rule": "within", "support": {"examples": 3, "steps": 3}, "low": 1, "high": -3}],'
+            '{"version": 1, "relations": [{"says": "", "kind": "output", "owner": "", "path": "", "what": "",'
+            ' "when": "", "rule": "within", "support": {"examples": 3, "steps": 3}, "low": 1, "high": -3}],'
             ' "runs": 1, "steps": 1, "ranks": 1}',
             "relations.0.high: Input should be greater than or equal to 0",
         ),
