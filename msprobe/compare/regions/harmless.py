@@ -33,8 +33,9 @@ from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, 
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.records.likeness import EXACT, is_boolean, same_values
-from msprobe.compare.regions.whole_step import WholeStep
 from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.slices import Slice
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
@@ -46,6 +47,8 @@ _WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _AS_LARGE = 0.1
 _MASK = -1e3
 """Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
+_OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
+"""What differs where layers are fused, split or padded."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 
 
@@ -195,7 +198,8 @@ class HarmlessDifferences:
     def _may_be_harmless(self, entry: int) -> bool:
         """Return whether an entry has no difference that is one whatever follows from it."""
         key = self._table.keys[entry]
-        if key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
+        parameters = self._rows(entry, Role.PARAMETER)
+        if key.phase == Phase.PARAMETERS_GRAD.value or any(self._kind[row] not in _OTHER_FORMS for row in parameters):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry):
             return False
@@ -215,28 +219,52 @@ class HarmlessDifferences:
         return is_without_gradients(body) and bool(self._rows(entry, Role.RESULT))
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
-        """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
-        return frozenset(filter(self._ends_with_step, entries)) if self.step.agrees else frozenset()
+        """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
+        return frozenset(filter(self._ends_with_step, entries)) if self.sinks.agree else frozenset()
+
+    def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries that lie before all calls in which wrong results arise, and have no part in
+        them (see ``verdict.slices``)."""
+        if self.sinks.agree or not (slices := [Slice(self.sinks, side) for side in (0, 1)]):
+            return frozenset()
+        if not all(one.complete and one.frontier for one in slices):
+            return frozenset()
+        first = min(min(one.frontier) for one in slices)
+        calls = slices[0].calls | slices[1].calls
+        return frozenset(
+            entry
+            for entry in entries
+            if entry < first
+            and entry not in calls
+            and self._table.keys[entry].phase == Phase.FORWARD.value
+            and self._may_be_harmless(entry)
+        )
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
         if key.parent in OF_PARAMETERS:
             return False
-        if key.phase != Phase.FORWARD.value and self.step.makes_other_passes:
+        if key.phase == Phase.PARAMETERS_GRAD.value:
             return True
-        return self._may_be_harmless(entry) and self._passes_all_modules(entry) and self.step.makes_up_for(entry)
+        return self._may_be_harmless(entry) and self._is_shown(entry) and self.sinks.make_up_for(entry)
 
     @cached_property
-    def step(self) -> WholeStep:
+    def sinks(self) -> Sinks:
         """What leaves the step."""
-        return WholeStep(self._table, self._measured, self._verdicts)
+        return Sinks(self._table, self._measured, self._verdicts)
 
-    def _passes_all_modules(self, entry: int) -> bool:
-        """Return whether no module around an entry, nor the module itself, does more than pass a difference on."""
+    def _is_shown(self, entry: int) -> bool:
+        """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
+        them, gradients, and what a loss is made of."""
         key = self._table.keys[entry]
-        own = self._rows(entry, Role.RESULT) if is_module(key) and key.phase == Phase.FORWARD.value else []
-        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
-        return all(map(self._is_further_result, own)) and all(map(self._only_passes_on, around))
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
+            return True
+        return all(raw.get("requires_grad") for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
+
+    def _tensors(self, row: int) -> Iterator[Mapping[str, Any]]:
+        for leaf in (self._table.target[row], self._table.golden[row]):
+            if leaf is not None and is_tensor(leaf.raw):
+                yield leaf.raw
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient

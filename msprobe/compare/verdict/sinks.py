@@ -1,0 +1,337 @@
+"""What leaves a step: its losses, the gradients of its parameters, and the results of the outermost modules.
+
+A run is right when every value that leaves it has a twin in the other run: a value as close as its computation allows.
+Where all have one, what differs inside of the step is another way to compute the same: another kernel, layers that are
+fused or split, a formula that is written otherwise, a module more or less. A value whose gradient a loss takes is shown
+by the loss; other results of outermost modules leave the step by themselves, as all of them do without gradients.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
+from msprobe.compare.records.leaves import as_float, element_count
+from msprobe.compare.records.likeness import UNMOVED, distance, recorded_count, same_checksums
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
+from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import LARGEST, NORM
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
+from msprobe.numerics.verdict import Judged, Measured, RowKind
+
+_EQUAL = 2e-5
+"""How far a value that leaves a step may be apart in float32, relative to its scale."""
+_ROUNDINGS = 4.0
+"""The same in units of round-off of a coarser dtype."""
+_MUCH_CLOSER = 0.1
+"""How far what leaves the step may be apart, relative to a difference inside."""
+_NO_PART = 1e-5
+"""Share of the norm of all gradients below which one is nothing but rounding."""
+_MOST_CONDITIONED = 16.0
+_Raw = Mapping[str, Any]
+
+
+class Sink(NamedTuple):
+    """A value that leaves a step: the entry that makes it, its row and its record."""
+
+    entry: int
+    row: int
+    raw: _Raw
+
+
+_Gradients = dict[tuple[str, str], list[Sink]]
+
+
+class Sinks:
+    """The values that leave a step, on both sides, and how far each is from its twin.
+
+    Args:
+        table: both dumps.
+        measured: the differences of all rows.
+        judged: the verdicts of all rows.
+    """
+
+    def __init__(self, table: LeafTable, measured: Measured, judged: Judged) -> None:
+        self._table, self._kind, self._worst = table, judged.kind, measured.worst
+        self._coarsest = float(measured.passed.max(initial=0.0))
+
+    @cached_property
+    def apart(self) -> float:
+        """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, or where
+        nothing leaves the step."""
+        parts = []
+        if any(self._gradients):
+            if not all(self._gradients):
+                return math.inf
+            parts += [self._losses_apart, self._gradients_apart]
+        results = [self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side]]
+        return max([*parts, *results], default=math.inf)
+
+    @cached_property
+    def agree(self) -> bool:
+        """Whether every value that leaves the step has a twin."""
+        return math.isfinite(self.apart)
+
+    def make_up_for(self, entry: int) -> bool:
+        """Return whether what leaves the step agrees much better than the values of an entry do."""
+        rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
+        return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
+
+    def allowed(self, *raws: _Raw) -> float:
+        """Return how far sinks with these records may be apart, relative to their scale."""
+        roundoff = max(self._coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
+        return max(_EQUAL, _ROUNDINGS * roundoff)
+
+    def wrong(self, side: int) -> Iterator[tuple[int, _Raw]]:
+        """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
+        if any(self._gradients) and not math.isfinite(self._losses_apart):
+            yield from (
+                (sink.entry, sink.raw) for sink in self._loss_sinks[side] if not self.has_twin(side, sink.row, sink.raw)
+            )
+        for sink in self._results[side]:
+            if not self.has_twin(side, sink.row, sink.raw):
+                yield sink.entry, sink.raw
+
+    def has_twin(self, side: int, row: int, raw: _Raw) -> bool:
+        """Return whether the other side has a value: in its row, or anywhere."""
+        return math.isfinite(self._row_apart(row)) or math.isfinite(self._twin_apart(side, raw))
+
+    def key(self, entry: int) -> EntryKey:
+        """Return the parsed name of an entry."""
+        return self._table.keys[entry]
+
+    # The leaves of a side
+
+    def leaves(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, _Raw]]:
+        """Yield the tensors that a side has in a slot of an entry, with their rows."""
+        leaves = (self._table.target, self._table.golden)[side]
+        for row in self._table.rows_of(entry):
+            leaf = leaves[row]
+            if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
+                yield row, leaf.raw
+
+    def forward(self, side: int) -> Iterator[int]:
+        """Yield the forward calls of a side, but those for parameters and what checkpointing repeats."""
+        for entry, key in enumerate(self._table.keys):
+            if self._table.entries[entry][side] is None or key.phase != Phase.FORWARD.value or key.recompute:
+                continue
+            if key.parent not in OF_PARAMETERS:
+                yield entry
+
+    # Twins
+
+    @cached_property
+    def _values(self) -> tuple[dict[float, list[_Raw]], dict[float, list[_Raw]]]:
+        """By side all recorded tensors, by number of elements."""
+        sides: tuple[dict[float, list[_Raw]], dict[float, list[_Raw]]] = ({}, {})
+        for values, leaves in zip(sides, (self._table.target, self._table.golden), strict=True):
+            seen = set()
+            for leaf in leaves:
+                if leaf is None or not is_tensor(leaf.raw):
+                    continue
+                mark = tuple(str(leaf.raw.get(name)) for name in (*UNMOVED, "md5"))
+                count = recorded_count(leaf.raw)
+                if (count, mark) not in seen:
+                    seen.add((count, mark))
+                    values.setdefault(count, []).append(leaf.raw)
+        return sides
+
+    def _twin_apart(self, side: int, raw: _Raw, factor: float = 1.0) -> float:
+        """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
+        farther than is allowed, ``factor`` times."""
+        nearest = math.inf
+        for other in self._values[1 - side].get(recorded_count(raw), ()):
+            by_checksum = same_checksums(raw, other)
+            apart = distance(raw, other, UNMOVED) if by_checksum is None else (0.0 if by_checksum else math.inf)
+            if apart <= factor * self.allowed(raw, other):
+                nearest = min(nearest, apart)
+        return nearest
+
+    def _row_apart(self, row: int) -> float:
+        """Return how far the two values of a row are apart, infinite where they differ or one side lacks it."""
+        both = self._table.target[row] is not None and self._table.golden[row] is not None
+        return float(self._worst[row]) if both and self._kind[row] <= RowKind.UNCHECKED else math.inf
+
+    # Results
+
+    @cached_property
+    def _results(self) -> tuple[list[Sink], list[Sink]]:
+        """By side the results of the outermost modules that no loss shows."""
+        target, golden = (list(self._results_of(side)) for side in (0, 1))
+        return target, golden
+
+    def _results_of(self, side: int) -> Iterator[Sink]:
+        trains = bool(self._gradients[side])
+        for entry in self.forward(side):
+            key = self._table.keys[entry]
+            if not is_module(key) or key.parent:
+                continue
+            floats = [(row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if _is_float(raw)]
+            for row, raw in floats[:1]:
+                if not (trains and raw.get("requires_grad")):
+                    yield Sink(entry, row, raw)
+
+    def _result_apart(self, side: int, sink: Sink) -> float:
+        return min(self._row_apart(sink.row), self._twin_apart(side, sink.raw))
+
+    # Gradients
+
+    @cached_property
+    def _gradients(self) -> tuple[_Gradients, _Gradients]:
+        """By side and parameter its gradients, one of each backward pass."""
+        sides: tuple[_Gradients, _Gradients] = ({}, {})
+        phase = Phase.PARAMETERS_GRAD.value
+        for entry in (number for number, key in enumerate(self._table.keys) if key.phase == phase):
+            for row, side in itertools.product(self._table.rows_of(entry), (0, 1)):
+                leaf = (self._table.target, self._table.golden)[side][row]
+                if leaf is not None and is_tensor(leaf.raw):
+                    name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
+                    sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
+        return sides
+
+    @cached_property
+    def _gradients_apart(self) -> float:
+        largest = 0.0
+        left: tuple[list[_Raw], list[_Raw]] = ([], [])
+        for side, own in enumerate(self._gradients):
+            for name, sinks in own.items():
+                if all(_norm(sink.raw) <= _NO_PART * self._size for sink in sinks):
+                    continue
+                apart = self._gradient_apart(side, sinks, self._gradients[1 - side].get(name, []))
+                if math.isfinite(apart):
+                    largest = max(largest, apart)
+                else:
+                    left[side].extend(sink.raw for sink in sinks)
+        return max(largest, self._unions_apart(left))
+
+    @cached_property
+    def _size(self) -> float:
+        """The norm of all gradients of a side together, the larger of both."""
+        gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self._gradients)
+        return max(map(_norm_of_all, gradients))
+
+    def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
+        """Return how far the gradients of a parameter are from those of the other side, in all passes together."""
+        rows = [sink.row for sink in sinks]
+        if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
+            return max(float(self._worst[row]) for row in rows)
+        alone = max(self._twin_apart(side, sink.raw, self._conditioned(sink.raw)) for sink in sinks)
+        return min(alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
+
+    def _conditioned(self, raw: _Raw) -> float:
+        """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
+        terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
+        if self._coarsest <= FLOAT32_ROUNDOFF:
+            return 1.0
+        usual = self._size / math.sqrt(max(map(len, self._gradients)))
+        return min(max(usual / max(_norm(raw), 1e-300), 1.0), _MOST_CONDITIONED)
+
+    def _sums_apart(self, *sides: Sequence[_Raw]) -> float:
+        """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""
+        if not all(sides) or len({str(raw.get("shape")) for side in sides for raw in side}) > 1:
+            return math.inf
+        size = max(sum(map(_norm, side)) for side in sides)
+        root = math.sqrt(max(element_count(sides[0][0]), 1.0))
+        apart = max(
+            abs(_sum(sides[0], name) - _sum(sides[1], name)) / max(scale, 1e-300)
+            for name, scale in (("Mean", size / root), (KEY, size))
+        )
+        return apart if apart <= self.allowed(*sides[0], *sides[1]) else math.inf
+
+    def _unions_apart(self, left: tuple[list[_Raw], list[_Raw]]) -> float:
+        """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
+        same elements, so as many of them, with one norm."""
+        if not any(left):
+            return 0.0
+        counts = [sum(map(element_count, side)) for side in left]
+        norms = list(map(_norm_of_all, left))
+        if counts[0] != counts[1] or not max(norms) > 0.0:
+            return math.inf
+        apart = abs(norms[0] - norms[1]) / max(norms)
+        return apart if apart <= self.allowed(*left[0], *left[1]) else math.inf
+
+    # Losses
+
+    @cached_property
+    def _losses_apart(self) -> float:
+        target, golden = ([sink.raw for sink in sinks] for sinks in self._loss_sinks)
+        if not target or not golden:
+            return math.inf
+        sums = _sum(target, LARGEST.name), _sum(golden, LARGEST.name)
+        size = max(sum(abs(as_float(raw.get(LARGEST.name))) for raw in side) for side in (target, golden))
+        apart = abs(sums[0] - sums[1]) / max(size, 1e-300)
+        if apart <= self.allowed(*target, *golden):
+            return apart
+        return max(self._twin_apart(side, raw) for side, raws in ((0, target), (1, golden)) for raw in raws)
+
+    @cached_property
+    def _loss_sinks(self) -> tuple[list[Sink], list[Sink]]:
+        target, golden = (list(self._losses(side)) for side in (0, 1))
+        return target, golden
+
+    def _losses(self, side: int) -> Iterator[Sink]:
+        """Yield the numbers of which gradients are computed: results with a gradient that no later call with a gradient
+        gets. Where the gradient of some of them is 1, these are meant; of a sum and its parts the sum, as what gets the
+        others leaves no record (``stack``)."""
+        numbers: dict[float, Sink] = {}
+        around = {self._table.keys[entry].parent for entry in self.forward(side)}
+        for entry in self.forward(side):
+            if self._backward_of(entry, side) is None:
+                continue
+            for _, raw in self._scalars(side, entry, INPUT):
+                numbers.pop(as_float(raw.get(LARGEST.name)), None)
+            key = self._table.keys[entry]
+            if not is_module(key) or key.stem not in around:
+                for row, raw in self._scalars(side, entry, OUTPUT):
+                    numbers[as_float(raw.get(LARGEST.name))] = Sink(entry, row, raw)
+        begins = [sink for sink in numbers.values() if self._begins_with(side, sink.entry)]
+        yield from _without_parts(begins) or numbers.values()
+
+    def _scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, _Raw]]:
+        return (found for found in self.leaves(side, entry, slot) if element_count(found[1]) == 1)
+
+    def _backward_of(self, entry: int, side: int) -> int | None:
+        name = self._table.entries[entry][side]
+        return self._table.numbers_by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
+
+    def _begins_with(self, side: int, entry: int) -> bool:
+        """Return whether a backward pass begins with the gradient of a call: it is 1."""
+        backward = self._backward_of(entry, side)
+        given = () if backward is None else self._scalars(side, backward, INPUT)
+        return any(as_float(raw.get(LARGEST.name)) == 1.0 for _, raw in given)
+
+
+def _without_parts(losses: list[Sink]) -> list[Sink]:
+    """Return the losses, or the one alone that is the sum of all others."""
+    for number, loss in enumerate(losses if len(losses) > 2 else ()):
+        others = [sink.raw for sink in (*losses[:number], *losses[number + 1 :])]
+        apart = abs(as_float(loss.raw.get(LARGEST.name)) - _sum(others, LARGEST.name))
+        if apart <= _EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
+            return [loss]
+    return losses
+
+
+def _is_float(raw: _Raw) -> bool:
+    dtype = find_dtype(str(raw.get("dtype")))
+    return dtype is not None and dtype.kind is DtypeKind.FLOAT
+
+
+def _norm(raw: _Raw) -> float:
+    return as_float(raw.get(NORM.name))
+
+
+def _norm_of_all(raws: Sequence[_Raw]) -> float:
+    return math.sqrt(sum(_norm(raw) ** 2 for raw in raws))
+
+
+def _sum(raws: Sequence[_Raw], name: str) -> float:
+    return math.fsum(as_float(raw.get(name)) for raw in raws)
