@@ -263,15 +263,31 @@ class Sinks:
 
     @cached_property
     def _losses_apart(self) -> float:
-        target, golden = ([sink.raw for sink in sinks] for sinks in self._loss_sinks)
-        if not target or not golden:
+        """How far the losses of both sides are apart: as sums, since they add up where the passes are others, or one by
+        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too."""
+        if not all(self._loss_sinks):
             return math.inf
-        sums = _sum(target, LARGEST.name), _sum(golden, LARGEST.name)
-        size = max(sum(abs(as_float(raw.get(LARGEST.name))) for raw in side) for side in (target, golden))
-        apart = abs(sums[0] - sums[1]) / max(size, 1e-300)
-        if apart <= self.allowed(*target, *golden):
+        plain, turned = (
+            [
+                [factor * as_float(sink.raw.get(LARGEST.name)) for sink, factor in zip(sinks, factors, strict=True)]
+                for sinks, factors in zip(self._loss_sinks, both, strict=True)
+            ]
+            for both in ([[1.0] * len(sinks) for sinks in self._loss_sinks], self._signs)
+        )
+        raws = [sink.raw for sinks in self._loss_sinks for sink in sinks]
+        size = max(sum(map(abs, values)) for values in plain)
+        apart = min(abs(math.fsum(one[0]) - math.fsum(one[1])) for one in (plain, turned)) / max(size, 1e-300)
+        if apart <= self.allowed(*raws):
             return apart
-        return max(self._twin_apart(side, raw) for side, raws in ((0, target), (1, golden)) for raw in raws)
+        return max(self._twin_apart(side, sink.raw) for side in (0, 1) for sink in self._loss_sinks[side])
+
+    @property
+    def _signs(self) -> list[list[float]]:
+        """By side the sign of the gradient with which the backward pass begins at each loss."""
+        return [
+            [math.copysign(1.0, next(self._gradients_of(side, sink.entry), 1.0)) for sink in self._loss_sinks[side]]
+            for side in (0, 1)
+        ]
 
     @cached_property
     def _loss_sinks(self) -> tuple[list[Sink], list[Sink]]:
@@ -280,8 +296,8 @@ class Sinks:
 
     def _losses(self, side: int) -> Iterator[Sink]:
         """Yield the numbers of which gradients are computed: results with a gradient that no later call with a gradient
-        gets. Where the gradient of some of them is 1, these are meant; of a sum and its parts the sum, as what gets the
-        others leaves no record (``stack``)."""
+        gets. Where the gradient of some of them is 1 (or -1), these are meant; of a sum and its parts the sum, as what
+        gets the others leaves no record (``stack``)."""
         numbers: dict[float, Sink] = {}
         around = {self._table.keys[entry].parent for entry in self.forward(side)}
         for entry in self.forward(side):
@@ -304,10 +320,14 @@ class Sinks:
         return self._table.numbers_by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
 
     def _begins_with(self, side: int, entry: int) -> bool:
-        """Return whether a backward pass begins with the gradient of a call: it is 1."""
+        """Return whether a backward pass begins with the gradient of a call: it is 1, or turned round."""
+        return any(abs(gradient) == 1.0 for gradient in self._gradients_of(side, entry))
+
+    def _gradients_of(self, side: int, entry: int) -> Iterator[float]:
+        """Yield the numbers that the backward call of an entry gets."""
         backward = self._backward_of(entry, side)
         given = () if backward is None else self._scalars(side, backward, INPUT)
-        return any(as_float(raw.get(LARGEST.name)) == 1.0 for _, raw in given)
+        return (as_float(raw.get(LARGEST.name)) for _, raw in given)
 
 
 def _without_parts(losses: list[Sink]) -> list[Sink]:
