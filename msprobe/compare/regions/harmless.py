@@ -223,22 +223,30 @@ class HarmlessDifferences:
         return frozenset(filter(self._ends_with_step, entries)) if self.sinks.agree else frozenset()
 
     def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
-        """Return those of these entries that lie before all calls in which wrong results arise, and have no part in
-        them (see ``verdict.slices``)."""
-        if self.sinks.agree or not (slices := [Slice(self.sinks, side) for side in (0, 1)]):
-            return frozenset()
-        if not all(one.complete and one.frontier for one in slices):
-            return frozenset()
-        first = min(min(one.frontier) for one in slices)
-        calls = slices[0].calls | slices[1].calls
-        return frozenset(
-            entry
-            for entry in entries
-            if entry < first
-            and entry not in calls
-            and self._table.keys[entry].phase == Phase.FORWARD.value
-            and self._may_be_harmless(entry)
-        )
+        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
+        calls that return what they return in the other run, before a wrong result arises in another one."""
+        first = self._first_wrong
+        return frozenset(entry for entry in entries if entry < first and self._returns_the_same(entry))
+
+    @cached_property
+    def _first_wrong(self) -> int:
+        """The first call in which what is wrong in the end arises; 0 where that is not known."""
+        if self.sinks.agree:
+            return 0
+        if self.sinks.losses_agree:
+            return len(self._table.keys)
+        slices = [Slice(self.sinks, side) for side in (0, 1)]
+        known = all(one.complete and one.frontier for one in slices)
+        return min(min(one.frontier) for one in slices) if known else 0
+
+    def _returns_the_same(self, entry: int) -> bool:
+        if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
+            return False
+        rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
+            return False
+        results = list(self._results(entry))
+        return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
@@ -246,7 +254,13 @@ class HarmlessDifferences:
             return False
         if key.phase == Phase.PARAMETERS_GRAD.value:
             return True
+        if key.phase == Phase.BACKWARD.value and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
+            return False
         return self._may_be_harmless(entry) and self._is_shown(entry) and self.sinks.make_up_for(entry)
+
+    def _is_shown_gradient(self, row: int) -> bool:
+        """Return whether the other side has a gradient that one side alone passes on from here."""
+        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row)
 
     @cached_property
     def sinks(self) -> Sinks:
@@ -325,11 +339,10 @@ class HarmlessDifferences:
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
 
     def _has_only_other_arguments(self, entry: int) -> bool:
-        """Return whether a function gets another argument, and neither other tensors, which this makes up for, nor has
-        another result."""
+        """Return whether a function gets another argument and no other tensors, which could make up for it."""
         inputs = self._rows(entry, Role.INPUT)
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
-        return has_other and not self._rows(entry, Role.RESULT) and not any(map(self._is_tensor, inputs))
+        return has_other and not any(map(self._is_tensor, inputs))
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module

@@ -47,6 +47,7 @@ class Sink(NamedTuple):
     raw: _Raw
 
 
+_Mark = tuple[Any, ...]
 _Gradients = dict[tuple[str, str], list[Sink]]
 
 
@@ -80,6 +81,11 @@ class Sinks:
         """Whether every value that leaves the step has a twin."""
         return math.isfinite(self.apart)
 
+    @property
+    def losses_agree(self) -> bool:
+        """Whether all losses and results have a twin."""
+        return not any(True for side in (0, 1) for _ in self.wrong(side))
+
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
@@ -102,8 +108,19 @@ class Sinks:
                 yield sink.entry, sink.raw
 
     def has_twin(self, side: int, row: int, raw: _Raw) -> bool:
-        """Return whether the other side has a value: in its row, or anywhere."""
-        return math.isfinite(self._row_apart(row)) or math.isfinite(self._twin_apart(side, raw))
+        """Return whether the other side has a value: in its row, or anywhere. What its row has, and is judged to be
+        another value, is no twin where it is used again."""
+        if math.isfinite(self._row_apart(row)):
+            return True
+        leaf = (self._table.golden, self._table.target)[side][row]
+        partner = None if leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
+        return math.isfinite(self._twin_apart(side, raw, without=partner))
+
+    def row_has_twins(self, row: int) -> bool:
+        """Return whether the values of a row have twins, on both sides as far as they have one."""
+        leaves = self._table.target[row], self._table.golden[row]
+        tensors = ((side, leaf.raw) for side, leaf in enumerate(leaves) if leaf is not None and is_tensor(leaf.raw))
+        return all(self.has_twin(side, row, raw) for side, raw in tensors)
 
     def key(self, entry: int) -> EntryKey:
         """Return the parsed name of an entry."""
@@ -138,21 +155,21 @@ class Sinks:
             for leaf in leaves:
                 if leaf is None or not is_tensor(leaf.raw):
                     continue
-                mark = tuple(str(leaf.raw.get(name)) for name in (*UNMOVED, "md5"))
-                count = recorded_count(leaf.raw)
-                if (count, mark) not in seen:
-                    seen.add((count, mark))
-                    values.setdefault(count, []).append(leaf.raw)
+                mark = _mark(leaf.raw), leaf.raw.get(KEY)
+                if mark not in seen:
+                    seen.add(mark)
+                    values.setdefault(recorded_count(leaf.raw), []).append(leaf.raw)
         return sides
 
-    def _twin_apart(self, side: int, raw: _Raw, factor: float = 1.0) -> float:
+    def _twin_apart(self, side: int, raw: _Raw, factor: float = 1.0, without: _Mark | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
-        farther than is allowed, ``factor`` times."""
+        farther than is allowed, ``factor`` times, and in the same order where both have one shape. ``without`` is a
+        value that is no twin."""
         nearest = math.inf
         for other in self._values[1 - side].get(recorded_count(raw), ()):
             by_checksum = same_checksums(raw, other)
-            apart = distance(raw, other, UNMOVED) if by_checksum is None else (0.0 if by_checksum else math.inf)
-            if apart <= factor * self.allowed(raw, other):
+            apart = _apart(raw, other) if by_checksum is None else (0.0 if by_checksum else math.inf)
+            if apart <= factor * self.allowed(raw, other) and (without is None or _mark(other) != without):
                 nearest = min(nearest, apart)
         return nearest
 
@@ -338,6 +355,23 @@ def _without_parts(losses: list[Sink]) -> list[Sink]:
         if apart <= _EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
             return [loss]
     return losses
+
+
+def _mark(raw: _Raw) -> _Mark:
+    """Return what is equal of a value and its uses."""
+    return recorded_count(raw), *(str(raw.get(name)) for name in (*UNMOVED, "md5"))
+
+
+def _apart(raw: _Raw, other: _Raw) -> float:
+    """Return how far two tensors are apart in what no view changes, and of one shape also in their order."""
+    if not math.isfinite(_norm(raw)):
+        return math.inf  # any two masks of infinity are alike
+    apart = distance(raw, other, UNMOVED)
+    if raw.get("shape") != other.get("shape"):
+        return apart
+    left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
+    by_order = abs(left - right) / max(_norm(raw), _norm(other), 1e-300)
+    return max(apart, by_order) if math.isfinite(by_order) else apart
 
 
 def _is_float(raw: _Raw) -> bool:
