@@ -32,7 +32,7 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import EXACT, is_boolean, same_values
+from msprobe.compare.records.likeness import EXACT, is_boolean, is_float, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.slices import Slice
@@ -339,10 +339,13 @@ class HarmlessDifferences:
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
 
     def _has_only_other_arguments(self, entry: int) -> bool:
-        """Return whether a function gets another argument and no other tensors, which could make up for it."""
+        """Return whether a function gets another argument and no other tensors, which could make up for it. Where it
+        returns other truth values or whole numbers (a mask, positions), what is made of them shows what they do."""
         inputs = self._rows(entry, Role.INPUT)
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
-        return has_other and not any(map(self._is_tensor, inputs))
+        if not has_other or any(map(self._is_tensor, inputs)):
+            return False
+        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import UNMOVED, distance, recorded_count, same_checksums
+from msprobe.compare.records.likeness import UNMOVED, distance, is_float, recorded_count, same_checksums
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
-from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, NORM
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
@@ -192,7 +191,7 @@ class Sinks:
             key = self._table.keys[entry]
             if not is_module(key) or key.parent:
                 continue
-            floats = [(row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if _is_float(raw)]
+            floats = [(row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw)]
             for row, raw in floats[:1]:
                 if not (trains and raw.get("requires_grad")):
                     yield Sink(entry, row, raw)
@@ -372,11 +371,6 @@ def _apart(raw: _Raw, other: _Raw) -> float:
     left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
     by_order = abs(left - right) / max(_norm(raw), _norm(other), 1e-300)
     return max(apart, by_order) if math.isfinite(by_order) else apart
-
-
-def _is_float(raw: _Raw) -> bool:
-    dtype = find_dtype(str(raw.get("dtype")))
-    return dtype is not None and dtype.kind is DtypeKind.FLOAT
 
 
 def _norm(raw: _Raw) -> float:
