@@ -231,7 +231,7 @@ class HarmlessDifferences:
     @cached_property
     def _first_wrong(self) -> int:
         """The first call in which what is wrong in the end arises; 0 where that is not known."""
-        if self.sinks.agree:
+        if self.sinks.agree or self._table.across or self._table.model_file is not None:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
@@ -256,7 +256,18 @@ class HarmlessDifferences:
             return True
         if key.phase == Phase.BACKWARD.value and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
             return False
-        return self._may_be_harmless(entry) and self._is_shown(entry) and self.sinks.make_up_for(entry)
+        return (
+            self._may_be_harmless(entry)
+            and not self._makes_others_of_same(entry)
+            and self._is_shown(entry)
+            and self.sinks.make_up_for(entry)
+        )
+
+    def _makes_others_of_same(self, entry: int) -> bool:
+        """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
+        results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
+        given = [row for row in self._table.rows_of(entry) if self._role[row] == Role.INPUT and self._is_tensor(row)]
+        return bool(given) and not self._rows(entry, Role.INPUT) and any(results)
 
     def _is_shown_gradient(self, row: int) -> bool:
         """Return whether the other side has a gradient that one side alone passes on from here."""

@@ -72,18 +72,20 @@ class Sinks:
             if not all(self._gradients):
                 return math.inf
             parts += [self._losses_apart, self._gradients_apart]
-        results = [self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side]]
+        results = [self._value_apart(side, sink.row, sink.raw) for side in (0, 1) for sink in self._results[side]]
         return max([*parts, *results], default=math.inf)
 
     @cached_property
     def agree(self) -> bool:
-        """Whether every value that leaves the step has a twin."""
-        return math.isfinite(self.apart)
+        """Whether every value that leaves the step has a twin. Of two frameworks, and of a model file, each records
+        other calls and results, so that this says nothing."""
+        comparable = not self._table.across and self._table.model_file is None
+        return comparable and math.isfinite(self.apart)
 
     @property
     def losses_agree(self) -> bool:
-        """Whether all losses and results have a twin."""
-        return not any(True for side in (0, 1) for _ in self.wrong(side))
+        """Whether all losses and results have a twin, and gradients of them are what has none."""
+        return all(self._gradients) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do."""
@@ -107,13 +109,17 @@ class Sinks:
                 yield sink.entry, sink.raw
 
     def has_twin(self, side: int, row: int, raw: _Raw) -> bool:
-        """Return whether the other side has a value: in its row, or anywhere. What its row has, and is judged to be
-        another value, is no twin where it is used again."""
-        if math.isfinite(self._row_apart(row)):
-            return True
+        """Return whether the other side has a value: in its row, or anywhere."""
+        return math.isfinite(self._value_apart(side, row, raw))
+
+    def _value_apart(self, side: int, row: int, raw: _Raw, factor: float = 1.0) -> float:
+        """Return how far a value is from its twin. What its row has on the other side, and is judged to be another
+        value, is no twin where it is used again."""
+        if math.isfinite(apart := self._row_apart(row)):
+            return apart
         leaf = (self._table.golden, self._table.target)[side][row]
-        partner = None if leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
-        return math.isfinite(self._twin_apart(side, raw, without=partner))
+        partner = None if leaf is None or factor > 1.0 or not is_tensor(leaf.raw) else _mark(leaf.raw)
+        return self._twin_apart(side, raw, factor, partner)
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
@@ -186,18 +192,26 @@ class Sinks:
         return target, golden
 
     def _results_of(self, side: int) -> Iterator[Sink]:
-        trains = bool(self._gradients[side])
-        for entry in self.forward(side):
-            key = self._table.keys[entry]
-            if not is_module(key) or key.parent:
-                continue
-            floats = [(row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw)]
-            for row, raw in floats[:1]:
-                if not (trains and raw.get("requires_grad")):
-                    yield Sink(entry, row, raw)
+        shown = self._shown_by_losses(side) if self._gradients[side] else frozenset()
+        for entry in filter(self._is_outermost, self.forward(side)):
+            floats = ((row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw))
+            yield from (Sink(entry, row, raw) for row, raw in floats if _mark(raw) not in shown)
 
-    def _result_apart(self, side: int, sink: Sink) -> float:
-        return min(self._row_apart(sink.row), self._twin_apart(side, sink.raw))
+    def _is_outermost(self, entry: int) -> bool:
+        return is_module(self._table.keys[entry]) and not self._table.keys[entry].parent
+
+    def _shown_by_losses(self, side: int) -> frozenset[_Mark]:
+        """Return the results of calls that a backward pass reaches; of modules around them where no other call has
+        them."""
+        reached: dict[_Mark, bool] = {}
+        for entry in self.forward(side):
+            is_reached = self._backward_of(entry, side) is not None
+            for mark in (_mark(raw) for _, raw in self.leaves(side, entry, OUTPUT)):
+                if self._is_outermost(entry):
+                    reached.setdefault(mark, is_reached)
+                else:
+                    reached[mark] = is_reached
+        return frozenset(mark for mark, by_losses in reached.items() if by_losses)
 
     # Gradients
 
@@ -240,7 +254,7 @@ class Sinks:
         rows = [sink.row for sink in sinks]
         if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
             return max(float(self._worst[row]) for row in rows)
-        alone = max(self._twin_apart(side, sink.raw, self._conditioned(sink.raw)) for sink in sinks)
+        alone = max(self._value_apart(side, sink.row, sink.raw, self._conditioned(sink.raw)) for sink in sinks)
         return min(alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
 
     def _conditioned(self, raw: _Raw) -> float:
