@@ -19,9 +19,11 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
     del os.environ[name]
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
+from tests import forked  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
-from tests.matrices import CALLS, FUZZ, MATRICES, belongs, calls_by_test, multiply_examples, write_result  # noqa: E402
+from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
+from tests.slow_tests import mark_slow  # noqa: E402
 
 # Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
 sys.dont_write_bytecode = False
@@ -41,6 +43,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 FRAMEWORKS = ("torch", "mindspore")
+LONG_COLLECTION = 0.05
+"""Seconds that a garbage collection may take again and again."""
 BEGIN = pytest.StashKey[float]()
 """Seconds of the monotonic clock at the beginning of the run."""
 
@@ -63,6 +67,12 @@ def nothing_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_logged_keys", set())
 
 
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the worker processes that a command starts begin with torch imported."""
+    monkeypatch.setattr(sys, "executable", forked.python())
+
+
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Recordings]:
     """Return the recordings of this run, see ``tests/recordings.py``; fail at the end if a test has changed one."""
@@ -81,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if name and name not in MATRICES:
         raise pytest.UsageError(f"there is no matrix {name!r}; the names are {', '.join(MATRICES)}")
     config.stash[BEGIN] = time.monotonic()
+    config.pluginmanager.register(LongCollections())
+    gc.set_threshold(20_000)  # the usual 700 objects take a tenth of the time of the suite
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -98,6 +110,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(f"wrote {page}")
 
 
+class LongCollections:
+    """Leaves out of later garbage collections, after the test, what made one long.
+
+    Compilers and frameworks that some tests import leave millions of objects, which each collection would look at.
+    """
+
+    def __init__(self) -> None:
+        self._begin = 0.0
+        self._was_long = False
+        gc.callbacks.append(self._look)
+
+    def _look(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begin = time.monotonic()
+        elif time.monotonic() - self._begin > LONG_COLLECTION:
+            self._was_long = True
+
+    def pytest_runtest_logfinish(self) -> None:
+        if self._was_long:
+            self._was_long = False
+            gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Leave what is collected and imported here, about a million objects, out of all later garbage collections."""
@@ -111,11 +146,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the tier; skip, visibly, the tests marked with a framework that is not installed."""
+    mark_slow(items)
     name = config.getoption("matrix")
-    left_out = [item for item in items if not belongs(item, name)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if belongs(item, name)]
+    chosen = selected(items, name)
+    if left_out := set(items).difference(chosen):
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = chosen
     if name == FUZZ:
         multiply_examples(items)
     missing = {name for name in FRAMEWORKS if importlib.util.find_spec(name) is None}

@@ -1,8 +1,11 @@
 """A Python that has imported a framework and forks a process for each program it is asked to run.
 
-``tests.forked`` starts it with the descriptor of a socket of whole messages, over which the two talk, and the name of
-the framework. A message is a JSON object: ``{"start": {...}}`` with the three standard streams as descriptors is
+``tests.forked`` starts it with the name of the framework and the descriptor of a socket of whole messages, over which
+the two talk. A message is a JSON object: ``{"start": {...}}`` with the three standard streams as descriptors is
 answered with the process id, ``{"poll": PID}`` with the exit status or null.
+
+Other processes connect to a second socket, each for one program: ``tests/fork_client.py``. The same message is answered
+with the process id at once and the exit status at the end; a client that ends before its program takes it along.
 
 msprobe is not imported here: it reads its environment variables when it is imported.
 """
@@ -11,11 +14,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
+import multiprocessing
+import multiprocessing.process
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -38,30 +45,95 @@ PRELOADED = {
 """Framework -> what is imported before the first program."""
 LARGEST_MESSAGE = 200_000
 """Bytes."""
+MOST_DESCRIPTORS = 250
 _KEPT: list[Any] = []
 
 
-def serve(control: socket.socket) -> dict[str, Any]:
-    """Answer requests until the client is gone; return, in a forked process only, the program to run."""
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, LARGEST_MESSAGE, 3)
+class Server:
+    """Starts programs for the process that has started it, and for the clients that connect."""
+
+    def __init__(self, control: socket.socket, listener: socket.socket) -> None:
+        self._control = control
+        self._listener = listener
+        self._clients: dict[int, tuple[int, socket.socket]] = {}
+        """Descriptor of a process -> its id and the client that waits for its end."""
+
+    def serve(self) -> dict[str, Any]:
+        """Answer requests until the starter is gone; return, in a forked process only, the program to run."""
+        while True:
+            ended = {client: descriptor for descriptor, (_, client) in self._clients.items()}
+            for ready in select.select([self._control, self._listener, *self._clients, *ended], [], [])[0]:
+                program = None
+                if ready is self._control:
+                    program = self._answer()
+                elif ready is self._listener:
+                    program = self._accept()
+                elif ready in self._clients:
+                    self._tell_the_end(ready)
+                elif ended[ready] in self._clients:  # the client has gone, the server speaks last
+                    os.kill(self._clients[ended[ready]][0], signal.SIGKILL)
+                    self._tell_the_end(ended[ready])
+                if program is not None:
+                    return program
+
+    def _answer(self) -> dict[str, Any] | None:
+        message, descriptors, _, _ = socket.recv_fds(self._control, LARGEST_MESSAGE, 3)
         if not message:
             os._exit(0)
         request = json.loads(message)
         if "poll" in request:
-            control.send(json.dumps(_exit_status(request["poll"])).encode())
-            continue
+            self._control.send(json.dumps(_exit_status(request["poll"])).encode())
+            return None
+        pid, program = self._fork(request["start"], descriptors)
+        if not pid:
+            return program
+        self._control.send(json.dumps(pid).encode())
+        return None
+
+    def _accept(self) -> dict[str, Any] | None:
+        client, _ = self._listener.accept()
+        message, descriptors, _, _ = socket.recv_fds(client, LARGEST_MESSAGE, MOST_DESCRIPTORS)
+        if not message:
+            client.close()
+            return None
+        pid, program = self._fork(json.loads(message)["start"], descriptors)
+        if not pid:
+            client.close()
+            return program
+        self._clients[os.pidfd_open(pid)] = pid, client
+        client.send(json.dumps(pid).encode())
+        return None
+
+    def _fork(self, program: dict[str, Any], descriptors: list[int]) -> tuple[int, dict[str, Any]]:
+        """Return the id of the new process, and 0 in this one, whose descriptors are those of the program."""
         pid = os.fork()
         if not pid:
-            control.close()
-            for target, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, target)
+            self._control.close()
+            self._listener.close()
+            for descriptor, (_, client) in self._clients.items():
                 os.close(descriptor)
-            program: dict[str, Any] = request["start"]
-            return program
+                client.close()
+            descriptors = _moved(descriptors, program)
         for descriptor in descriptors:
             os.close(descriptor)
-        control.send(json.dumps(pid).encode())
+        return pid, program
+
+    def _tell_the_end(self, descriptor: int) -> None:
+        pid, client = self._clients.pop(descriptor)
+        os.close(descriptor)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with client, contextlib.suppress(OSError):
+            client.send(json.dumps(status).encode())
+
+
+def _moved(descriptors: list[int], program: dict[str, Any]) -> list[int]:
+    """Duplicate descriptors to the numbers that the program knows; return the copies that are left to close."""
+    copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, MOST_DESCRIPTORS) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for copy, number in zip(copies, program.get("numbers", range(3)), strict=True):
+        os.dup2(copy, number)
+    return copies
 
 
 def _exit_status(pid: int) -> int | None:
@@ -75,14 +147,31 @@ def prepare(program: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(program["environment"])
     os.chdir(program["folder"])
+    if "executable" in program:
+        sys.executable = program["executable"]
+        sys.dont_write_bytecode = not program["writes_bytecode"]
+        multiprocessing.set_executable(sys.executable)
+        multiprocessing.process.ORIGINAL_DIR = program["folder"]  # as if it were imported now
     words = program["words"]
     first = "" if words[0] in {"-c", "-m"} else str(Path(words[0]).resolve().parent)
     path = os.environ.get("PYTHONPATH", "")
     sys.path[:0] = [first, *(part for part in path.split(os.pathsep) if part)]
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(write_through=program["unbuffered"])  # type: ignore[union-attr]
+    open_streams(unbuffered=program["unbuffered"])
     if "torch.distributed" in sys.modules:
         keep_parallel_models(sys.modules["torch"])
+
+
+def open_streams(*, unbuffered: bool) -> None:
+    """Open the standard streams anew: the objects still know of the files of the server, what those can do."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        before = getattr(sys, name)
+        stream = open(  # noqa: SIM115  (for the whole program)
+            before.fileno(), mode, encoding=before.encoding, errors=before.errors, closefd=False
+        )
+        if mode == "w":
+            stream.reconfigure(line_buffering=name == "stderr" or stream.isatty(), write_through=unbuffered)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def keep_parallel_models(torch: Any) -> None:
@@ -113,6 +202,7 @@ def run_to_the_end(words: list[str]) -> NoReturn:
     except SystemExit as end:
         status = _status_of(end.code)
     except BaseException as error:  # noqa: BLE001  (whatever ends the program, as in any interpreter)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     threading._shutdown()  # type: ignore[attr-defined]
@@ -142,7 +232,8 @@ def execute(words: list[str]) -> None:
     if words[0] == "-c":
         sys.argv, text, name = ["-c", *words[2:]], words[1], "<string>"
     else:
-        sys.argv, text, name = words, Path(words[0]).read_text(encoding="utf-8"), words[0]
+        name = str(Path(words[0]).absolute())
+        sys.argv, text = words, Path(name).read_text(encoding="utf-8")
         main.__file__ = name
     sys.modules["__main__"] = main
     exec(compile(text, name, "exec"), main.__dict__)
@@ -150,12 +241,12 @@ def execute(words: list[str]) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]
-    for module in PRELOADED[sys.argv[2]]:
+    for module in PRELOADED[sys.argv[1]]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the memory that it shares with this one
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    what = serve(socket.socket(fileno=int(sys.argv[1])))
+    what = Server(*(socket.socket(fileno=int(number)) for number in sys.argv[2:])).serve()
     prepare(what)
     run_to_the_end(what["words"])

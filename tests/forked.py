@@ -3,7 +3,8 @@
 ``start`` and ``run`` stand for ``subprocess.Popen`` and ``subprocess.run`` with ``sys.executable``: the process has its
 own id, environment, working directory and standard streams, receives signals, waits for its threads and runs its exit
 handlers. What differs: the framework (``preloaded``) is imported already, and objects are not taken apart at the end.
-A program that is about one of these needs a real start.
+A program that is about one of these needs a real start. ``python`` is such a Python for command lines, and for what the
+program under test starts itself.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ import functools
 import json
 import os
 import select
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO
 
-SERVER = Path(__file__).with_name("fork_server.py")
+SERVER, CLIENT = (Path(__file__).with_name(name) for name in ("fork_server.py", "fork_client.py"))
 TORCH, MINDSPORE = "torch", "mindspore"
 POLL = 0.005
 """Seconds between two looks at a process that is waited for."""
@@ -108,7 +111,7 @@ def run(
     """Run ``python WORDS`` to its end; both outputs are captured."""
     server = _server(preloaded)
     program = _program(words, env, cwd)
-    with open(os.devnull, "r+b") as nothing, TemporaryFile() as out, TemporaryFile() as err:
+    with open(os.devnull, "r+b") as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = server.start(program, [nothing.fileno(), out.fileno(), err.fileno()])
         process = ForkedProcess(server, pid, nothing, list(map(str, words)))
         try:
@@ -120,6 +123,21 @@ def run(
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(process.args, status, out.read(), err.read())
+
+
+@functools.cache
+def python(preloaded: str = TORCH) -> str:
+    """Return the path of a ``python`` for command lines, whose programs begin with the framework imported.
+
+    It behaves as that of an installation; where a program needs the start of an interpreter, it is a real one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="msprobe-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    words = [sys.executable, "-ISE", str(CLIENT), _server(preloaded).address, sys.executable]
+    tool = folder / "python"
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$0" "$@"\n')
+    tool.chmod(0o755)
+    return str(tool)
 
 
 def _program(
@@ -136,12 +154,15 @@ def _program(
 class _Server:
     def __init__(self, preloaded: str) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with remote:
-            number = remote.fileno()
+        with remote, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            self.address = f"msprobe-tests-{os.getpid()}-{preloaded}"
+            listener.bind("\0" + self.address)
+            listener.listen()
+            numbers = [remote.fileno(), listener.fileno()]
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             environment["GLOG_v"] = "3"  # MindSpore reads it when it is imported: no warnings of its own
-            command = [sys.executable, str(SERVER), str(number), preloaded]
-            self._process = subprocess.Popen(command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL)
+            command = [sys.executable, str(SERVER), preloaded, *map(str, numbers)]
+            self._process = subprocess.Popen(command, pass_fds=numbers, env=environment, stdin=subprocess.DEVNULL)
 
     def start(self, program: dict[str, object], streams: list[int]) -> int:
         socket.send_fds(self._control, [json.dumps({"start": program}).encode()], streams)

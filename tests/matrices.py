@@ -1,10 +1,15 @@
 """The large matrices of tests: their names, which of their tests belong to CI, and the page with the result of a run.
 
 The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples, and what is marked as part of it. CI
-runs the property tests with their own number of examples.
+runs the property tests with their own number of examples. One with few of them for CI says how many the matrix draws:
+``@pytest.mark.matrix("fuzz", sample=True, examples=10_000)``.
 A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
+
+A test with several parametrisations may have ``sample="each value"``: CI runs as many of its cases as it takes for each
+value of each parametrisation to occur, the matrix every combination. With a number as ``sample``, CI runs every
+second, third ... case.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "matrices"
 FUZZ = "fuzz"
 FUZZ_FACTOR = 40
+WIDE = "wide"
+EACH_VALUE = "each value"
 CALLS = "calls"
 """The property of a test that holds a number of calls."""
 MATRICES: dict[str, str] = {
@@ -54,6 +61,7 @@ MATRICES: dict[str, str] = {
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
     "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
+    WIDE: "What CI runs a sample of: every combination of parameters, every page of the guide, every wait.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""
@@ -82,12 +90,46 @@ def _parts(case: object) -> tuple[tuple[object, ...], Collection[pytest.MarkDeco
     return values, (), "-".join(map(str, values))
 
 
-def belongs(item: pytest.Item, matrix: str | None) -> bool:
-    """Return whether a test runs: as a part of ``matrix``, or without one as a part of CI."""
-    marks = list(item.iter_markers("matrix"))
+def selected(items: list[pytest.Item], matrix: str | None) -> list[pytest.Item]:
+    """Return the tests that run: those of ``matrix``, or without one those of CI."""
     if matrix:
-        return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
-    return all(mark.kwargs.get("sample", False) for mark in marks)
+        return [item for item in items if _belongs(item, matrix)]
+    samples = {item: [mark.kwargs.get("sample", False) for mark in item.iter_markers("matrix")] for item in items}
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if all(samples[item]):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen: set[pytest.Item] = set()
+    for cases in functions.values():
+        wanted = samples[cases[0]]
+        chosen.update(each_value(cases) if EACH_VALUE in wanted else cases[:: max([1, *wanted])])
+    return [item for item in items if item in chosen]
+
+
+def _belongs(item: pytest.Item, matrix: str) -> bool:
+    marks = item.iter_markers("matrix")
+    return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
+
+
+def each_value(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return few cases of a test function in which every value of its parametrisations occurs."""
+    cases = {item: _parameters(item) for item in items}
+    missing = set[object]().union(*cases.values())
+    chosen = set()
+    while missing:
+        best = max(cases, key=lambda item: len(cases[item] & missing))
+        missing -= cases[best]
+        chosen.add(best)
+    return chosen
+
+
+def _parameters(item: pytest.Item) -> set[object]:
+    """Return what tells the values that one case has of each parametrisation."""
+    params: dict[str, object] = item.callspec.params  # type: ignore[attr-defined]
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [name.replace(" ", "").split(",") if isinstance(name, str) else name for name in names]
+    groups += [[name] for name in params.keys() - {name for group in groups for name in group}]
+    return {(*group, *(id(params[name]) for name in group)) for group in groups}
 
 
 def is_property(item: pytest.Item) -> bool:
@@ -96,11 +138,14 @@ def is_property(item: pytest.Item) -> bool:
 
 
 def multiply_examples(items: Iterable[pytest.Item], factor: int = FUZZ_FACTOR) -> None:
-    """Let every property test draw ``factor`` times as many examples, other ones in each run."""
-    functions = {id(function): function for function in (_function(item) for item in items if is_property(item))}
-    for function in functions.values():
+    """Let every property test draw ``factor`` times as many examples, or those of its mark, other ones in each run."""
+    functions = {
+        id(function): (function, item) for item in items if is_property(item) for function in [_function(item)]
+    }
+    for function, item in functions.values():
         own: settings = function._hypothesis_internal_use_settings
-        more = settings(own, max_examples=own.max_examples * factor, derandomize=False)
+        told = [mark.kwargs["examples"] for mark in item.iter_markers("matrix") if "examples" in mark.kwargs]
+        more = settings(own, max_examples=max([own.max_examples * factor, *told]), derandomize=False)
         function._hypothesis_internal_use_settings = more
 
 

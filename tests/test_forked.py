@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.forked import MINDSPORE, run, start
+from tests.forked import MINDSPORE, python, run, start
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 FACTS = """
 import os, sys
@@ -86,3 +87,41 @@ del model
 print(kept() is not None)
 """
     assert run(["-c", program, tmp_path / "store"]).stdout == b"True\n"
+
+
+def test_a_python_for_command_lines_is_as_one_that_has_just_begun(tmp_path: Path) -> None:
+    text = "import sys; print(sys.executable, sys.argv[1:], sys.stdin.read(), 'torch' in sys.modules)"
+    for words, loaded in (([], True), (["-u"], True), (["-X", "utf8"], False)):
+        result = subprocess.run(
+            [python(), *words, "-c", text, "one"], input="in", capture_output=True, text=True, check=False
+        )
+        executable = python() if loaded else sys.executable
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout == f"{executable} ['one'] in {loaded}\n"
+
+
+def test_the_start_of_an_interpreter_is_a_real_one_where_it_runs_something(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('customized')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert (
+        subprocess.run([python(), "-c", ""], env=environment, stdout=subprocess.PIPE, check=True).stdout
+        == b"customized\n"
+    )
+
+
+@pytest.mark.parametrize("status", [3, -signal.SIGKILL])
+def test_the_end_of_a_program_of_a_command_line_is_told(status: int) -> None:
+    text = f"import os; os.kill(os.getpid(), {-status}) if {status} < 0 else os._exit({status})"
+    assert subprocess.run([python(), "-c", text], check=False).returncode == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_program_of_a_command_line_ends_with_what_was_started(number: int) -> None:
+    read, write = os.pipe()
+    text = f"import os, time; os.write({write}, b'ready'); time.sleep(60)"
+    with subprocess.Popen([python(), "-c", text], pass_fds=[write]) as process, os.fdopen(read, "rb") as pipe:
+        os.close(write)
+        assert os.read(pipe.fileno(), 5) == b"ready"
+        process.send_signal(number)
+        assert process.wait() == -number
+        assert pipe.read() == b""  # nobody holds the other end any longer

@@ -19,11 +19,22 @@ from tests.matrices import matrix_params
 @pytest.mark.parametrize("size", matrix_params("big", [1, 2, 3], sample={"2"}))
 def test_of_the_matrix(size): pass
 
+@pytest.mark.parametrize("width, height", [(1, 2), (1, 3), (2, 3)])
+@pytest.mark.parametrize("colour", ["red", "green"])
+@pytest.mark.matrix("wide", sample="each value")
+def test_of_combinations(width, height, colour): pass
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.matrix("big", sample=3)
+def test_of_every_third(size): pass
+
 def test_of_ci(): pass
 
 @given(st.integers())
 def test_property(number): pass
 """
+COMBINED = [f"test_of_combinations[{case}]" for case in ("red-1-2", "red-2-3", "green-1-3")]
+THIRD = ["test_of_every_third[1]", "test_of_every_third[4]"]
 CONFTEST = """
 from tests import matrices
 matrices.MATRICES["big"] = "A matrix of this test."
@@ -44,11 +55,16 @@ def collected(folder: Path, *arguments: str) -> list[str]:
 
 
 def test_ci_runs_the_sample(tmp_path: Path) -> None:
-    assert collected(tmp_path) == ["test_of_the_matrix[2]", "test_of_ci", "test_property"]
+    assert collected(tmp_path) == ["test_of_the_matrix[2]", *COMBINED, *THIRD, "test_of_ci", "test_property"]
+
+
+def test_the_matrix_of_combinations_runs_each_of_them(tmp_path: Path) -> None:
+    assert len(collected(tmp_path, "--matrix=wide")) == 6
 
 
 def test_a_matrix_runs_all_of_it_and_nothing_else(tmp_path: Path) -> None:
-    assert collected(tmp_path, "--matrix=big") == [f"test_of_the_matrix[{size}]" for size in (1, 2, 3)]
+    names = [f"test_of_the_matrix[{size}]" for size in (1, 2, 3)]
+    assert collected(tmp_path, "--matrix=big") == names + [f"test_of_every_third[{size}]" for size in (1, 2, 3, 4)]
 
 
 def test_fuzzing_runs_the_property_tests(tmp_path: Path) -> None:

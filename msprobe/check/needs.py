@@ -9,6 +9,7 @@ from msprobe.check.facts.run_facts import RunFacts
 
 BACKWARD, OPTIMIZERS, PARAMETERS, TRAINING_RECORDS = "backward", "optimizers", "parameters", "training_records"
 MODULES, CALLS, STEPS, RANKS, COLLECTIVES = "modules", "calls", "steps", "ranks", "collectives"
+EVALUATION, WITHOUT_GRADIENTS = "evaluation", "without_gradients"
 
 
 class NeedOf(NamedTuple):
@@ -34,6 +35,14 @@ NEEDS: Mapping[str, NeedOf] = {
         "no training_records (level mix of this version, and not switched off)",
     ),
     MODULES: NeedOf(lambda run: any(facts.modules for facts in run.of.values()), "no modules are recorded (level mix)"),
+    EVALUATION: NeedOf(
+        lambda run: any(call.training is False for facts in run.of.values() for call in facts.modules),
+        "no module runs in evaluation mode between start and stop",
+    ),
+    WITHOUT_GRADIENTS: NeedOf(
+        lambda run: any(call.without_gradients for facts in run.of.values() for call in facts.modules),
+        "no module runs without gradients (torch.no_grad) between start and stop",
+    ),
     CALLS: NeedOf(lambda run: any(facts.entries for facts in run.of.values()), "no calls are recorded"),
     STEPS: NeedOf(lambda run: len(run.steps) > 1, "there is one step only; record two or three"),
     RANKS: NeedOf(lambda run: len(run.ranks) > 1, "there is one rank only"),

@@ -29,6 +29,7 @@ def record(folder: Path, level: str, layer: str | None = None) -> None:
     forget()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("where", LAYERS)
 def test_the_parameter_is_named(recordings: Recordings, where: str, level: str) -> None:

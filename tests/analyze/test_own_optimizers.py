@@ -112,6 +112,7 @@ def compared(pair: list[Path], turned: bool = False) -> CompareSummary:
     return msprobe.compare(*(reversed(pair) if turned else pair)).summary
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("written", ["own", "plain"])
 @pytest.mark.parametrize("name", OWN)
 def test_another_implementation_of_an_optimizer_is_no_difference(
@@ -123,6 +124,7 @@ def test_another_implementation_of_an_optimizer_is_no_difference(
         assert summary.verdict == "same", summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("fault", [(1.1 * RATE,), (RATE, 0.8)], ids=["rate", "share"])
 @pytest.mark.parametrize("written", ["own", "plain"])

@@ -106,6 +106,24 @@ def cut_sample(debugger: Debugger, wrong: bool) -> None:
     train(debugger, model, loss)
 
 
+def penalty_without_graph(debugger: Debugger, wrong: bool) -> None:
+    """The penalty is made of a gradient of two paths; a term of the data alone is there for the figure."""
+    model = nn.ModuleDict({"first": nn.Linear(FEATURES, 1), "second": nn.Bilinear(FEATURES, FEATURES, 1)})
+
+    def scores(data: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = model["first"](data).tanh() + model["second"](data, data)
+        return found
+
+    def loss() -> torch.Tensor:
+        data = torch.randn(SAMPLES, FEATURES)
+        mixed = torch.randn(SAMPLES, FEATURES, requires_grad=True)
+        (gradient,) = torch.autograd.grad(scores(mixed).sum(), mixed, create_graph=not wrong)
+        penalty = (gradient.norm(2, dim=1) - 1).square().mean()
+        return data.square().mean() + scores(data).mean() + 10 * penalty
+
+    train(debugger, model, loss)
+
+
 def cleared_between_losses(debugger: Debugger, wrong: bool) -> None:
     model = perceptron()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -183,6 +201,7 @@ PLANTED_LOSSES: dict[str, tuple[Program, str, str]] = {
     "all_pairs": (all_pairs, "loss_shapes_differ", "__sub__"),
     "other_axis": (other_axis, "batch_axis_differs", "cells"),
     "cut_sample": (cut_sample, "gradient_cut_by_sampling", "normal"),
+    "penalty_without_graph": (penalty_without_graph, "loss_without_path", "__add__"),
     "cleared_between_losses": (cleared_between_losses, "gradients_cleared_too_early", ""),
     "schedule_of_parts": (schedule_of_parts, "scheduler_before_optimizer", ""),
     "factor_of_zero": (factor_of_zero, "gradient_is_zero", "head"),

@@ -94,6 +94,39 @@ def never_cleared(debugger: Debugger, wrong: bool) -> None:
             optimizer.zero_grad(set_to_none=False)
 
 
+def never_cleared_while_scaled(debugger: Debugger, wrong: bool) -> None:
+    """Gradients of a step that a gradient scaler skips stay until the next epoch begins."""
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30, backoff_factor=2.0**-20, growth_interval=1000)
+    for number in steps(debugger, model, 4):
+        if not wrong or number == 2:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = classify(model)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def never_cleared_in_closure(debugger: Debugger, wrong: bool) -> None:
+    model = perceptron()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=2)
+    data, classes = torch.randn(6, 8), torch.randint(0, 4, (6,))
+
+    def closure() -> torch.Tensor:
+        if not wrong:
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model["head"](model["body"](data)), classes)
+        loss.backward()
+        return loss
+
+    for _ in steps(debugger, model, 2):
+        optimizer.step(closure)
+
+
 def cleared_elsewhere(debugger: Debugger, wrong: bool) -> None:
     model = perceptron()
     other = copy.deepcopy(model)
@@ -491,6 +524,7 @@ PLANTED: dict[str, tuple[Program, str, str]] = {
     "replaced_head": (replaced_head, "parameter_without_optimizer", "head"),
     "step_without_effect": (step_without_effect, "parameter_not_updated", "body.0"),
     "never_cleared": (never_cleared, "gradients_not_cleared", "body.0"),
+    "never_cleared_in_closure": (never_cleared_in_closure, "gradients_not_cleared", "body.0"),
     "cleared_elsewhere": (cleared_elsewhere, "gradients_not_cleared", "body.0"),
     "other_schedule": (other_schedule, "rate_does_not_follow", ""),
     "early_schedule": (early_schedule, "scheduler_before_optimizer", ""),

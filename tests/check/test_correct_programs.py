@@ -25,6 +25,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", matrix_params("check", CORRECT, SAMPLE))

@@ -26,6 +26,7 @@ def judged(folder: Path, name: str, wrong: str) -> CheckDocument:
     return check([dump], choose=lambda count, sizes: ProcessExecutor(2).run if name == "left_out" else None)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("name", matrix_params("check", PLANTED, SAMPLE))
 def test_a_fault_between_ranks_is_found(tmp_path: Path, name: str) -> None:
     _, rule, place = PLANTED[name]

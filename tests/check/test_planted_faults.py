@@ -17,12 +17,29 @@ from tests.check.planted_programs import PLANTED
 FAULTS = PLANTED | PLANTED_LOSSES
 
 SAMPLE = {
-    *("cut_path", "head_alone", "replaced_head", "never_cleared", "other_schedule", "dropout_in_evaluation"),
+    *(
+        "cut_path",
+        "head_alone",
+        "replaced_head",
+        "never_cleared",
+        "never_cleared_in_closure",
+        "other_schedule",
+        "dropout_in_evaluation",
+    ),
     *("thawed_by_train", "too_many_tokens", "one_layer_uncast", "sees_next", "begun_again", "untied", "exploding"),
-    *("softmax_twice", "same_token", "all_pairs", "cut_sample", "cleared_between_losses", "both_zero"),
+    *(
+        "softmax_twice",
+        "same_token",
+        "all_pairs",
+        "cut_sample",
+        "penalty_without_graph",
+        "cleared_between_losses",
+        "both_zero",
+    ),
 }
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", matrix_params("check", FAULTS, SAMPLE))

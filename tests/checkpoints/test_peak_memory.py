@@ -61,6 +61,7 @@ def _megatron(path: Path, state: Weights) -> Path:
     return path
 
 
+@pytest.mark.matrix("wide")
 def test_peak(tmp_path: Path) -> None:
     paths = []
     for write in (_torch, _safetensors, _dcp, _mindspore, _megatron):

@@ -13,7 +13,7 @@ from tests.cli.damages import damage, plant
 from tests.cli.hostile_files import READERS, FurtherInputs
 from tests.cli.outcome import ends_well
 
-EXAMPLES = 250
+EXAMPLES = 60
 """Of each kind in CI, and 10,000 in the matrix."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -25,6 +25,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> FurtherInputs:
 
 
 @pytest.mark.parametrize("kind", READERS)
+@pytest.mark.matrix("fuzz", sample=True, examples=10_000)
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_files(kind: str, inputs: FurtherInputs, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:

@@ -50,6 +50,7 @@ LOST: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("damage", sorted(LOST))
 @pytest.mark.parametrize("side", ["target", "golden"])
 def test_one_file_of_many_that_cannot_be_read(tmp_path: Path, damage: str, side: str) -> None:
@@ -192,6 +193,7 @@ LACKING: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("case", sorted(LACKING))
 @pytest.mark.parametrize("side", ["target", "golden run"])
 def test_statistics_of_one_side(tmp_path: Path, case: str, side: str) -> None:

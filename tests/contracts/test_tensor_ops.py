@@ -109,6 +109,7 @@ def test_checksums_are_those_of_the_bytes(framework: Framework, name: str) -> No
     assert framework.ops("low").checksum(tensor, "xor") == xor(array)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("statistics_too", [True, False], ids=["statistics", "bare"])
 @pytest.mark.parametrize("kind", ["crc32", "xor"])

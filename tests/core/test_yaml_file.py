@@ -43,6 +43,7 @@ READERS: list[Callable[[Path], Any]] = [
 WITH_TEXTS: list[Callable[[Path], Any]] = [*READERS, lambda path: read_mapping(path, "cell")]  # whose scalars are texts
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("reader", WITH_TEXTS)
 @pytest.mark.parametrize("merges", [False, True])
 def test_every_reader_refuses_a_file_that_grows(reader: Callable[[Path], Any], merges: bool, tmp_path: Path) -> None:
@@ -53,9 +54,10 @@ def test_every_reader_refuses_a_file_that_grows(reader: Callable[[Path], Any], m
     assert str(path) in str(told.value) and "\n" not in told.value.error_info
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
-    "text", ["[" * 3000, "a: !!bool maybe", "a: !!int ''", "a: 2026-99-99", "a: &a [*a]", "? [b]\n: c"]
+    "text", ["[" * 1500, "a: !!bool maybe", "a: !!int ''", "a: 2026-99-99", "a: &a [*a]", "? [b]\n: c"]
 )
 def test_every_reader_says_in_one_line_what_is_wrong(reader: Callable[[Path], Any], text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"

@@ -6,13 +6,13 @@ import csv
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from msprobe.core.store.journal import fold
+from tests import forked
 from tests.crash.child import QUIET, check_files, start
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -99,7 +99,7 @@ print("finished")
 
 
 def test_disk_full_of_random_calls(small_disk: Path) -> None:
-    command = [sys.executable, "-c", RANDOM, str(small_disk / "calls")]
+    command = [forked.python(), "-c", RANDOM, str(small_disk / "calls")]
     done = subprocess.run(command, env=QUIET, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("finished\n")

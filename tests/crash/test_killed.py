@@ -26,6 +26,7 @@ tool causes shows each time."""
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     "calls", [3, pytest.param(60, marks=pytest.mark.slow), pytest.param(230, marks=pytest.mark.slow)]
 )
@@ -67,6 +68,7 @@ def end(process: ForkedProcess, kind: signal.Signals, lines: list[bytes]) -> lis
     return [number for at, number in times[begun:] if at < bound]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L1", pytest.param("mix", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("task", "words"),
@@ -121,6 +123,7 @@ def test_a_process_that_ends_without_stop_leaves_whole_documents(tmp_path: Path)
     assert len(load_dump(find_dumps(tmp_path)[0]).data) > 500
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "calls", [5, pytest.param(33, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow)]
 )

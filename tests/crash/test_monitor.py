@@ -11,7 +11,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from msprobe.monitor.recorded.trend_job import write_monitor_trend
+from tests import forked
 from tests.crash.test_disk import small_disk as small_disk
 from tests.matrices import matrix_params
 from tests.rules.tree import ROOT
@@ -29,7 +29,7 @@ CONFIG = {"wg_distribution": True, "param_distribution": True, "step_count_per_r
 
 def start(folder: Path, steps: int, **config: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MONITOR_OUTPUT_DIR": str(folder), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-u", "-m", "tests.crash.monitored", str(steps), json.dumps({**CONFIG, **config})]
+    words = [forked.python(), "-u", "-m", "tests.crash.monitored", str(steps), json.dumps({**CONFIG, **config})]
     return subprocess.Popen(
         words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

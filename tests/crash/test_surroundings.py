@@ -135,6 +135,7 @@ def test_a_link_in_the_place_of_a_document_is_not_followed(tmp_path: Path) -> No
     assert not (folder / "dump.json").is_symlink()
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize(
     "name",
     [
@@ -190,6 +191,7 @@ def test_others_may_read_when_they_are_let(mode: str, modes: set[Any], tmp_path:
     assert any("MSPROBE_FILE_MODE=777 is not used" in line for line in lines) is (mode == "777")
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_folders_may_be_named_in_any_language(task: str, tmp_path: Path) -> None:
     name = "läuft gut, 数据 (2) & мир; $HOME 'x' 🙂"

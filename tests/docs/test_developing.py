@@ -28,6 +28,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.docs.pages import Block, blocks, commands, missing
 from tests.rules.tree import ROOT, label
 
@@ -88,10 +89,10 @@ class Walk:
             (self.edited if block.language == "diff" else self.added).add(block.title)
 
     def _run(self, line: str, shown: tuple[str, ...], where: str) -> None:
-        python = Path(sys.executable).parent
+        tools = os.pathsep.join(str(Path(python).parent) for python in (forked.python(), sys.executable))
         environment = {
             **os.environ,
-            "PATH": f"{python}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.copy),
             "COLUMNS": "200",
         }

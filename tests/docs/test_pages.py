@@ -22,11 +22,22 @@ SLOW = {
     "docs/guide/mapping_files.md",
 }
 """They run many programs, some of several processes."""
+WIDE = {
+    "docs/guide/collection/integrations.md",
+    "docs/guide/collection/when_it_matters.md",
+    "docs/guide/compiled_modules.md",
+    "docs/guide/monitor.md",
+    "docs/guide/noise.md",
+    "docs/guide/servers.md",
+}
+"""They take longest, and what they show is tested elsewhere too: the matrix runs them, CI the others."""
 NEEDS = {"docs/guide/collection/integrations.md": ("transformers", "accelerate", "lightning")}
 
 
 def _marked(page: Path) -> object:
     marks = [pytest.mark.slow] if label(page) in SLOW else []
+    if label(page) in WIDE:
+        marks.append(pytest.mark.matrix("wide"))
     if label(page).startswith("docs/guide/mindspore/"):
         marks.append(pytest.mark.mindspore)
     return pytest.param(page, id=label(page), marks=marks)
@@ -42,7 +53,7 @@ def test_page_is_true(page: Path, tmp_path: Path) -> None:
 
 
 def test_every_page_that_is_listed_exists() -> None:
-    assert [name for name in (*SLOW, *NEEDS) if ROOT / name not in PAGES] == []
+    assert [name for name in (*SLOW, *WIDE, *NEEDS) if ROOT / name not in PAGES] == []
 
 
 def test_every_block_is_tried_or_says_why_not() -> None:
@@ -57,6 +68,7 @@ def test_the_index_has_every_page() -> None:
     assert [name for name in names if f"({name})" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

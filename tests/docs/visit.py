@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,12 +13,10 @@ import yaml
 from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import check_config
 from tests import forked
-from tests.docs.pages import Block, Command, blocks, commands, missing
-from tests.end_to_end.fork_runner import log_of, run_script
+from tests.docs.pages import Block, blocks, commands, missing
 from tests.rules.tree import ROOT
 
-_TOOLS = {"python": "", "msprobe": "-m msprobe", "torchrun": "-m torch.distributed.run"}
-_ONE_SCRIPT = re.compile(r"python (\w+\.py)((?: [\w./-]+)*)")
+_TOOLS = {"python": "", "msprobe": " -m msprobe", "torchrun": " -m torch.distributed.run"}
 
 
 @dataclass
@@ -53,7 +49,7 @@ class Visit:
         elif block.language == "python":
             script = self._here / f"{self.page.stem}_{block.line}.py"
             script.write_text(block.body, encoding="utf-8")
-            self._run(script)
+            self._run(f"python {script.name}")
             assert self.status == 0, f"{where} failed:\n{self.output}"
         elif block.language == "console":
             self._console(where, block)
@@ -75,17 +71,14 @@ class Visit:
     def _console(self, where: str, block: Block) -> None:
         steps = commands(block)
         for step, after in zip(steps, [*steps[1:], None], strict=True):
-            self._command(step)
+            self._run(step.line)
             assert self.status == 0 or (after and after.line == "echo $?"), f"{where}: {step.line}\n{self.output}"
             self._expect(f"{where}: {step.line}", step.shown)
 
-    def _command(self, step: Command) -> None:
-        if script := _ONE_SCRIPT.fullmatch(step.line):
-            self._run(self._here / script[1], *script[2].split())
-            return
+    def _run(self, line: str) -> None:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", f"(exit {self.status}); {step.line}"],
+            ["bash", "-c", f"(exit {self.status}); {line}"],
             cwd=self._here,
             env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
@@ -97,22 +90,16 @@ class Visit:
         )
         self.output, self.status = done.stdout, done.returncode
 
-    def _run(self, script: Path, *arguments: str) -> None:
-        of_mindspore = "mindspore" in self.page.parts
-        self.status = run_script(script, *arguments, preloaded=forked.MINDSPORE if of_mindspore else forked.TORCH)
-        log = script.with_name(script.name + ".log")
-        self.output = log_of(script)
-        log.unlink()
-
     def _expect(self, where: str, shown: str | tuple[str, ...]) -> None:
         line = missing(shown, self.output)
         assert line is None, f"{where}: the output has no line\n    {line}\nat its place; it is\n{self.output}"
 
     def _make_tools(self) -> None:
         """Write ``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever else is installed."""
+        python = forked.python(forked.MINDSPORE if "mindspore" in self.page.parts else forked.TORCH)
         self._here.mkdir()
         for name, arguments in _TOOLS.items():
             tool = self.folder / "bin" / name
             tool.parent.mkdir(exist_ok=True)
-            tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+            tool.write_text(f'#!/bin/sh\nexec "{python}"{arguments} "$@"\n')
             tool.chmod(0o755)

@@ -60,6 +60,7 @@ DEVICES = [
 SAMPLE = {"gpt2-fp32-other", "bert-fp32-order", "unet-bf16-other", "llama-amp-bf16-order", "encoder-fp32-other"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("family", "precision", "device"), matrix_params("devices", DEVICES, SAMPLE))
 def test_another_device_is_the_same(recordings: Recordings, family: str, precision: str, device: str) -> None:
     golden, target = recordings(train, family, precision), recordings(train, family, precision, device)
@@ -112,6 +113,7 @@ PRODUCTS = [
 PRODUCT_SAMPLE = {"gpt2-mix-tf32", "resnet-L0-hf32", "lstm-mix-tf32"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("family", "level", "device"), matrix_params("devices", PRODUCTS, PRODUCT_SAMPLE))
 def test_rounded_products_are_named_and_allowed(recordings: Recordings, family: str, level: str, device: str) -> None:
     golden, target = recordings(record_at, family, "", level), recordings(record_at, family, device, level)
@@ -121,6 +123,7 @@ def test_rounded_products_are_named_and_allowed(recordings: Recordings, family: 
     assert allowed.verdict == "same", allowed.summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("device", ["tf32", "hf32"])
 @pytest.mark.parametrize(("family", "path"), [("llama", "self_attn.k_proj"), ("resnet", "blocks.0.0")])
 def test_a_wrong_weight_is_named_beside_rounded_products(

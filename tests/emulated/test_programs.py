@@ -36,6 +36,7 @@ CLEAN = [
 CLEAN_SAMPLE = {"generate-llama-bf16-other", "train_ranks-gpt2-fp32-other"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("program", "family", "precision", "device"), matrix_params("devices", CLEAN, CLEAN_SAMPLE))
 def test_another_device_is_the_same(
     recordings: Recordings, program: str, family: str, precision: str, device: str
@@ -64,6 +65,7 @@ FAULTS = [
 FAULT_SAMPLE = {"generate-llama-fp16-late-angle", "train_ranks-gpt2-fp32-louder"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("program", "family", "precision", "fault"), matrix_params("devices", FAULTS, FAULT_SAMPLE))
 def test_module_and_line_of_a_fault_are_named(
     recordings: Recordings, program: str, family: str, precision: str, fault: str

@@ -64,6 +64,7 @@ def compared(runs: list[Recorded], output: Path) -> str:
     return table.read_text("utf-8-sig")
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_such_a_dump_is_whole_and_compares(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [collected(tmp_path / name / kind, factor) for kind, factor in (("good", 1.0), ("bad run", 2.0))]

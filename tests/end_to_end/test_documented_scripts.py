@@ -16,7 +16,7 @@ import pytest
 from tests.adapters.recorded import Recorded, read
 from tests.end_to_end.fork_runner import log_of, run_scripts
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {

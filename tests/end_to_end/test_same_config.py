@@ -191,6 +191,7 @@ def tensors(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from tensors(part, f"{path}.{key}")
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("framework", "name"), CASES)
 def test_entries_shapes_and_values_agree(runs: Runs, framework: str, name: str) -> None:
     expected, dump = runs.dump("pytorch", name), runs.dump(framework, name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from msprobe.cli.main import run
+from tests import forked
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.torch
@@ -49,7 +49,7 @@ def train(folder: Path, name: str, rate: str, order: int, algorithm: str) -> Non
     """Train as a user does: a script exports a variable and starts the program."""
     (folder / "train.sh").write_text(
         f"export NCCL_ALGO={algorithm} WANDB_API_KEY=hunter2\n"
-        f'"{sys.executable}" train.py --lr {rate} --order {order} --output-dir {name}\n'
+        f'"{forked.python()}" train.py --lr {rate} --order {order} --output-dir {name}\n'
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(["bash", "train.sh"], cwd=folder, env=environment, check=True, timeout=120)

@@ -78,6 +78,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_msprobe_names_the_fault(fault: str, good: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A journey that has been walked."""
     planned: Journey = request.param
     folder = tmp_path_factory.mktemp(planned.server)
-    done = forked.run([JOURNEY, planned.server, "--out", folder], timeout=240)
+    command = [forked.python(), JOURNEY, planned.server, "--out", folder]
+    done = subprocess.run(command, capture_output=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return replace(planned, folder=folder)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked
-from tests.end_to_end.fork_runner import ROOT, log_of, run_scripts
+from tests.end_to_end.fork_runner import ROOT, log_of, run_script
 from tests.golden.agreement import MISSING, allowances, misses, unexplained, unused
 from tests.golden.facts import Facts, facts
 
@@ -27,26 +26,13 @@ def _framework(case: Path) -> str:
     return "mindspore" if case.name.startswith(("mindspore_", ALONE)) else "torch"
 
 
-@pytest.fixture(scope="module")
-def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Map each selected case to the folder in which its script has run."""
-    root = tmp_path_factory.mktemp("golden")
-    chosen = {item.callspec.params["case"] for item in request.session.items if "replayed" in item.fixturenames}
-    scripts = []
-    for case in sorted(chosen):
-        folder = root / case.name
-        folder.mkdir()
-        shutil.copy(case / "run.py.txt", folder / "run.py")
-        shutil.copy(case / "config.json", folder / "config.json")
-        scripts.append(folder / "run.py")
-    alone = [script for script in scripts if script.parent.name.startswith(ALONE)]
-    statuses = {script: _run_alone(script) for script in alone}
-    for framework in (forked.TORCH, forked.MINDSPORE):
-        of_it = [script for script in scripts if script not in alone and _framework(script.parent) == framework]
-        statuses.update(run_scripts(of_it, preloaded=framework))
-    failed = [script for script, status in statuses.items() if status != 0]
-    assert not failed, "\n".join(log_of(script)[-2000:] for script in failed)
-    return {script.parent.name: script.parent for script in scripts}
+def replay(case: Path, folder: Path) -> None:
+    """Run the script of a case in a folder of its own."""
+    shutil.copy(case / "run.py.txt", folder / "run.py")
+    shutil.copy(case / "config.json", folder / "config.json")
+    script = folder / "run.py"
+    status = _run_alone(script) if case.name.startswith(ALONE) else run_script(script, preloaded=_framework(case))
+    assert status == 0, log_of(script)[-2000:]
 
 
 def _run_alone(script: Path) -> int:
@@ -58,11 +44,13 @@ def _run_alone(script: Path) -> int:
         ).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=getattr(pytest.mark, _framework(case))) for case in CASES]
 )
-def test_case_leaves_the_recorded_facts(case: Path, replayed: dict[str, Path]) -> None:
-    output = replayed[case.name] / json.loads((case / "config.json").read_text())["dump_path"]
+def test_case_leaves_the_recorded_facts(case: Path, tmp_path: Path) -> None:
+    replay(case, tmp_path)
+    output = tmp_path / json.loads((case / "config.json").read_text())["dump_path"]
     recorded, ours = _processes(case / "expected"), _processes(output)
     assert list(ours) == list(recorded)
     missed = [

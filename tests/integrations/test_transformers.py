@@ -96,6 +96,7 @@ train("out", [], accumulate=2, **EVALUATION)
 """
 
 
+@pytest.mark.matrix("wide")
 def test_evaluation_is_left_out_as_with_the_callback(bench: Any, tmp_path: Path) -> None:
     """The entries of ``msprobe run`` are those of the callback, whatever the trainer evaluates between steps."""
     from msprobe.pytorch.integrations import TransformersCallback

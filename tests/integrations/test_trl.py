@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from msprobe.cli.main import run
 from msprobe.saved_values.job import compare_saved
+from tests import forked
 from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -17,12 +17,13 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 def train(folder: Path, seed: int) -> Path:
     folder.mkdir()
-    words = [sys.executable, "-m", "tests.integrations.train_with_trl", str(folder), str(seed)]
+    words = [forked.python(), "-m", "tests.integrations.train_with_trl", str(folder), str(seed)]
     result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return folder
 
 
+@pytest.mark.matrix("wide")
 def test_rollouts_of_two_trainings(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     first, again, other = (train(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +126,7 @@ WHAT = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("what", WHAT)
@@ -256,7 +256,7 @@ def test_an_interrupted_comparison_leaves_nothing(where: str, dumps: tuple[str, 
 
 def test_the_terminal_interrupts_all(dumps: tuple[str, str], tmp_path: Path) -> None:
     """Ctrl-C reaches every process of the group."""
-    command = [sys.executable, "-c", _CLI, "compare", "-tp", dumps[0], "-gp", dumps[1], "-o", str(tmp_path / "out")]
+    command = [forked.python(), "-c", _CLI, "compare", "-tp", dumps[0], "-gp", dumps[1], "-o", str(tmp_path / "out")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
     while not (tmp_path / "out").exists():
         assert process.poll() is None, process.communicate()

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import msprobe
 from tests.matrices import matrix_params
-from tests.ranks import run_msrun, run_ranks
+from tests.ranks import run_mindspore_ranks, run_ranks
 from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.mindspore, pytest.mark.slow]
@@ -39,7 +39,7 @@ def record(folder: Path, framework: str, size: int, declare: str, fault: str) ->
     elif size == 1:
         run_ranks("tests.mindspore_layouts.mindspore_job", 1, lambda _: (dump, *words))
     else:
-        run_msrun(PROGRAM, size, dump, *words)
+        run_mindspore_ranks(PROGRAM, size, dump, *words)
 
 
 def recorded(recordings: Recordings, framework: str, size: int, declare: str, fault: str = "") -> Path:

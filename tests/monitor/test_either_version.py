@@ -95,6 +95,7 @@ def test_steps_that_the_caller_ends_hold_all_optimizers(
             assert {row["vpp_stage"] for row in csv.DictReader(lines)} == {"0", "1"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_script_that_knows_nothing_of_it(tmp_path: Path, version: int) -> None:

@@ -50,6 +50,7 @@ def test_float32_with_special_values(kernel: Any, values: list[float]) -> None:
     check(kernel, np.array(values, np.float32), dtype)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @by_name
 @pytest.mark.parametrize("n", LENGTHS)
 def test_lengths_around_lanes_and_blocks(kernel: Any, dtype: DType, n: int) -> None:

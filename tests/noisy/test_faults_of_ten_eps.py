@@ -40,6 +40,7 @@ class Runs:
         return compare(self.target / variant, self.golden, noise=self.noise if noise else None, **self.options)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("name", "size"), matrix_params("noise", RUNS, SAMPLE))
 def test_correct_runs_agree_and_a_fault_of_ten_eps_is_named(
     name: str, size: int, recordings: Recordings, tmp_path: Path

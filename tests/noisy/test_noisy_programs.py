@@ -53,6 +53,7 @@ def profile(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Rec
     return of
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("program", _PROGRAMS)
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_a_further_run_is_normal(program: tuple[str, str], count: int, recorded: Recorded, profile: Recorded) -> None:
@@ -67,6 +68,7 @@ def test_a_further_run_is_normal(program: tuple[str, str], count: int, recorded:
 FAULTS = {"wrong-kernel": (10.0, 0), "and-a-call-more": (10.0, 1), "and-two-calls-more": (30.0, 2)}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("fault", list(FAULTS))
 @pytest.mark.parametrize("program", _PROGRAMS)
 def test_a_fault_is_found_at_its_place(

@@ -15,7 +15,7 @@ from tests.rules.tree import ROOT
 
 PROGRAM = ROOT / "tests" / "noisy" / "ill_conditioned.py"
 VARIANTS = ("golden", "two passes", "unbiased")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("perturbed")
     for variant in VARIANTS:
         assert forked.run([str(PROGRAM), variant, str(root / variant)]).returncode == 0
-    words = shlex.join([sys.executable, str(PROGRAM), "golden", str(root / "unused")])
+    words = shlex.join([forked.python(), str(PROGRAM), "golden", str(root / "unused")])
     assert run(["noise", str(root / "golden"), "--perturb", words, "-o", str(root / "noise.json")]) == 0
     assert not (root / "unused").exists(), "the perturbed run goes elsewhere"
     return root

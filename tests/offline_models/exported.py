@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests import forked
 from tests.rules.tree import ROOT
 
 INPUTS = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), np.float32)}
@@ -60,7 +60,7 @@ def export(folder: Path, task: str) -> None:
         np.save(folder / f"{name}.npy", array)
     (folder / "program.py").write_text(PROGRAM)
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(folder)}
-    subprocess.run([sys.executable, "program.py", task], cwd=folder, env=environment, check=True, capture_output=True)
+    subprocess.run([forked.python(), "program.py", task], cwd=folder, env=environment, check=True, capture_output=True)
 
 
 def input_files(folder: Path) -> tuple[Path, ...]:

@@ -27,6 +27,7 @@ def record(folder: Path, mode: str) -> None:
     run_ranks("tests.parallel_modes.job", MODES[mode].size, lambda rank: [rank, *words])
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("mode", matrix_params("ranks", MODES, SAMPLE))
 def test_the_same_program_twice_is_the_same(mode: str, recordings: Recordings) -> None:
     folder = recordings(record, mode)
@@ -34,6 +35,7 @@ def test_the_same_program_twice_is_the_same(mode: str, recordings: Recordings) -
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "name", matrix_params("ranks", FAULTS, [fault.id for fault in FAULTS.values() if fault.mode in SAMPLE])
 )

@@ -21,7 +21,7 @@ from msprobe.pytorch import PrecisionDebugger
 from msprobe.replay.cases import cases_of
 from tests.precheck.planted_kernels import PlantedKernel
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("forked_workers")]
 
 
 def program() -> None:

@@ -86,6 +86,7 @@ def change(clean: Execution, planted: Execution) -> float:
     return largest
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("operator", "kind", "task", "dtype"), matrix_params("planted", CASES, SAMPLE))
 def test_a_wrong_kernel_is_found_where_it_is_used(
     operator: str, kind: str, task: str, dtype: torch.dtype, cases: object, replayer: TorchReplayer
@@ -108,6 +109,7 @@ LOW_PRECISION = "Functional.layer_norm."
 element is off by 2.5, where a sum in float32, rounded once, is off by 0.2 at most."""
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(("task", "dtype"), WAYS)
 @pytest.mark.parametrize("program", ["many functions", "block"])
 def test_right_kernels_have_no_error(

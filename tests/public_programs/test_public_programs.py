@@ -22,7 +22,7 @@ from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, GAPS, LOSSE
 from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, record
 from tests.recordings import Recordings
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {"actor_critic", "dcgan", "diffusion", "forward_forward", "lora", "td3", "wgan", "word_language_model"}
 """Programs that CI runs: those with a gap, several models or updates by hand."""
 
@@ -55,6 +55,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.matrix("wide", sample=3)
 @cases(LOSSES)
 def test_what_the_program_computes_is_what_it_computes_alone(recordings: Recordings, program: Program) -> None:
     folder = recordings(record, program.name)

@@ -63,6 +63,7 @@ def test_a_training_is_the_same_and_right(dtype: torch.dtype, tmp_path: Path) ->
 PLANTS = [("gelu", "scale"), ("gelu_backward", "sign"), ("mm", "one element"), ("exp", "NaN")]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("operator", "kind"), PLANTS)
 def test_a_wrong_kernel_is_named_with_its_line(operator: str, kind: str, tmp_path: Path) -> None:
     check = PtdbgDispatch(dump_path=str(tmp_path), dump_mode="auto", tag="x")

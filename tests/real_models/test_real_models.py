@@ -98,6 +98,7 @@ def test_a_harmless_change_is_the_same(name: str, cache: Path) -> None:
     assert answer.right, answer.text
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("name", _params("faults", harmless=False))
 def test_module_and_line_of_a_fault_are_named(name: str, cache: Path) -> None:
     case: Case = BY_NAME[name]
@@ -119,6 +120,7 @@ def test_the_names_of_sample_and_gaps_are_those_of_cases() -> None:
     assert sorted((SAMPLE | set(gaps)) - set(BY_NAME)) == []
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("family", sorted({case.target.family for case in CASES}))
 def test_every_edit_fits_the_program(family: str) -> None:
     cases = [case for case in CASES if case.target.family == family]

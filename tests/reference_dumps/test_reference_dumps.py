@@ -24,7 +24,7 @@ from tests.reference_dumps.record import Job, run
 from tests.reference_dumps.stored import CLEAN, FAULTY, record_with, unpack
 from tests.rules.tree import ROOT
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 REFERENCE = os.environ.get("REFERENCE_PYTHON", "")
 DIRECTIONS = ("reference is golden", "reference is target")
 FIRST = {
@@ -68,6 +68,7 @@ def _compared(reference: Path, own: Path, direction: str, output: Path) -> Compa
     return msprobe.compare(target, golden, output=output, pair="order")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("job", [pytest.param(job, id=job.name) for job in CLEAN])
 def test_the_same_program_is_the_same(job: Job, direction: str, ours: Callable[[Job], Path], tmp_path: Path) -> None:
@@ -77,6 +78,7 @@ def test_the_same_program_is_the_same(job: Job, direction: str, ours: Callable[[
     assert summary.counts.passed > 0.8 * summary.counts.pairs
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("job", [pytest.param(job, id=job.name) for job in FAULTY])
 def test_a_fault_in_the_run_of_the_reference_is_named(
@@ -88,6 +90,7 @@ def test_a_fault_in_the_run_of_the_reference_is_named(
     assert {first.target, first.golden} & set(FIRST[_fault(job)].split())
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("job", [pytest.param(job, id=job.name) for job in FAULTY if "L" not in job.level])
 def test_a_fault_in_our_run_is_named(job: Job, direction: str, ours: Callable[[Job], Path], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 def test_each_is_right_when_it_runs_again(task: str, dtype: torch.dtype, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 _SAMPLE = ("matmul", "softmax", "exp", "nn.functional.layer_norm", "cumsum", "linalg.eigh", "tanh", "var")
 """Operators that CI runs."""
 PARTS = 12
-CI_PARTS = ("float32-0", "bfloat16-4", "float16-8")
+CI_PARTS = ("float32-0",)
 """Of all operators in each dtype, which CI runs too."""
 DEFECTS: dict[str, str] = json.loads((Path(__file__).parent / "kernel_defects.json").read_text(encoding="utf-8"))
 """Operator and dtype -> what its kernel does wrong, or why its results have no single right value."""
@@ -52,6 +52,7 @@ def errors(name: str, dtype: str) -> list[str]:
     return wrong
 
 
+@pytest.mark.matrix("wide", sample=2)
 def test_an_operator_is_right(name: str, dtype: str) -> None:
     wrong = errors(name, dtype)
     assert bool(wrong) == (f"{name}-{dtype}" in DEFECTS), wrong

@@ -47,6 +47,7 @@ def test_gradients_of_a_norm_that_cancel(loss: str, width: int) -> None:
     assert worst(F.layer_norm, "layer_norm", (x, (width,), weight), gradient) < Level.ERROR
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_recurrent_layers(kind: str, dtype: torch.dtype) -> None:

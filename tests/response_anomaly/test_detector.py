@@ -28,6 +28,7 @@ def kind_of(answer: Answer) -> int:
     return next((finding.kind for finding in find_odd(answer)), 0)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("recorded", [False, True])
 def test_no_normal_answer_gives_an_alarm(recorded: bool) -> None:
     texts = {seed: generated.normal(seed) for seed in range(1000, 1224)}
@@ -41,6 +42,7 @@ def test_no_page_of_the_documentation_gives_an_alarm() -> None:
     assert {name: found for name, found in alarms.items() if found} == {}
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize(("write", "kind"), [(generated.repeated, LOOP), (generated.garbled, GARBLED)])
 def test_planted_loops_and_garbled_texts_are_found(recorded: bool, write: object, kind: int) -> None:

@@ -43,6 +43,7 @@ def _cases() -> list[object]:
     return result
 
 
+@pytest.mark.matrix("wide", sample=4)
 @pytest.mark.parametrize(("kind", "name"), matrix_params("silent", _cases(), SAMPLE))
 def test_a_run_is_judged_right(kind: str, name: str, tmp_path: Path) -> None:
     row = judged(tmp_path, next(iter(chosen([name], [kind]))))

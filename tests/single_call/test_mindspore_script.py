@@ -45,6 +45,7 @@ def script(dump: Path, folder: Path, name: str, *words: str) -> Path:
     return path
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("words", [(), ("--draw",)])
 @pytest.mark.parametrize("name", ["Mint.matmul.0", "Functional.relu.0", "Functional.cat.0", "Mint.sin.0"])
 def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:

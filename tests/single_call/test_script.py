@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ pytest.importorskip("torch")
 import torch
 
 from msprobe.cli.main import run
+from tests import forked
 from tests.precheck.planted_kernels import PlantedKernel
 from tests.precheck.programs import record
 from tests.single_call.running import exit_status
@@ -41,6 +41,7 @@ def script(dump: Path, folder: Path, name: str, *words: str) -> Path:
     return path
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("words", [(), ("--draw",)])
 def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
@@ -57,6 +58,7 @@ def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, 
     assert f"{name}.{'backward' if backward else 'forward'} result 0" in said
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     ("operator", "kind", "name", "backward"),
     [
@@ -84,7 +86,7 @@ def test_a_script_of_a_wrong_kernel_fails(
 def test_a_script_runs_alone(dump: Path, tmp_path: Path) -> None:
     path = script(dump, tmp_path, "Functional.linear.0", "--backward")
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    words = [sys.executable, str(path), "cpu"]
+    words = [forked.python(), str(path), "cpu"]
     done = subprocess.run(words, capture_output=True, text=True, env=clean, cwd="/", check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("right") == 4

@@ -81,6 +81,7 @@ def test_correct_layers_are_the_same(twins: Twins, name: str, level: str, option
         assert any(f".{LAYER}." in row and ".forward.0.output" in row for row in compared), sorted(compared)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @every_layer
 def test_the_layer_with_the_fault_is_named(twins: Twins, name: str, level: str) -> None:
     found = {}

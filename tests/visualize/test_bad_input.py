@@ -116,6 +116,7 @@ def test_one_line_and_a_status(folders: dict[str, Path], arguments: list[str], s
     assert not folders["out"].exists() or not list(folders["out"].iterdir())
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("both", [False, True], ids=["one-side", "both-sides"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 def test_numbers_that_no_float_holds_are_drawn(folders: dict[str, Path], policy: str, both: bool) -> None:

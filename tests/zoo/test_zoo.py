@@ -44,6 +44,7 @@ def is_named(zoo: Path, mode: str, fault: str) -> bool:
     return found is not None and names(FAULTS[fault], found.module, found.target or found.golden or "")
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize(
     ("mode", "fault"),
     [
@@ -58,6 +59,7 @@ def test_the_faulty_module_is_named(zoo: Path, mode: str, fault: str) -> None:
     assert names(FAULTS[fault], found.module, found.target or found.golden or ""), found
 
 
+@pytest.mark.matrix("wide")
 def test_nine_of_ten_are_named(zoo: Path) -> None:
     missed = [fault for fault in FAULTS if not is_named(zoo, "mix", fault)]
     lines = [f"{fault}: {FAULTS[fault].kind}, {judged(zoo, 'mix', fault).first_divergence}" for fault in missed]
@@ -81,6 +83,7 @@ def test_without_modules_the_call_is_named(zoo: Path, fault: str) -> None:
     assert (found.target or found.golden) == L1_ENTRIES[fault], found
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     ("mode", "variant"), [(mode, variant) for mode in HARMLESS_OF for variant in HARMLESS_OF[mode]]
 )

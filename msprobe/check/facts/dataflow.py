@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from msprobe.check.facts.step_facts import Tensor
+from msprobe.check.facts.step_facts import ROUNDED_STATISTICS, Tensor
+from msprobe.check.facts.tensors import tensor_of
 from msprobe.compare.records.entries import OF_PARAMETERS
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import Leaf, is_tensor
 
 if TYPE_CHECKING:
     from msprobe.check.facts.calls import Call
@@ -111,6 +112,48 @@ def cut_off(calls: Sequence[Call], known: Collection[int]) -> set[int]:
 def _is_cut(raw: Mapping[str, Any], found: set[int], flags: set[tuple[Any, ...]], known: Collection[int]) -> bool:
     one = mark(raw)
     return raw.get("requires_grad") is True or one in found or one in known or _as_flags(raw) in flags
+
+
+def gradients_of_inputs(calls: Sequence[Call]) -> set[int]:
+    """Return the marks of tensors that the program got as gradients of inputs of calls (``torch.autograd.grad``): each
+    is the sum of what the backward passes of the calls with that input return, and so are its mean and projection."""
+    sums: dict[int, list[Tensor]] = {}
+    returned = {
+        (call.stem, call.number): {_position(leaf): tensor_of(leaf.raw) for leaf in call.returned}
+        for call in calls
+        if call.phase == _BACKWARD
+    }
+    forward = [call for call in calls if call.phase == _FORWARD and not call.is_module]
+    for call in forward:
+        gradients = returned.get((call.stem, call.number), {})
+        for own, leaf in zip(call.given_marks, call.given, strict=True) if gradients else ():
+            if _position(leaf) in gradients:
+                sums.setdefault(own, []).append(gradients[_position(leaf)])
+    by_size: dict[int, list[list[Tensor]]] = {}
+    for parts in sums.values():
+        by_size.setdefault(parts[0].size, []).append(parts)
+    given = {own: leaf.raw for call in forward for own, leaf in zip(call.given_marks, call.given, strict=True)}
+    return {
+        own
+        for own, raw in given.items()
+        if count_of(raw) in by_size and raw.get("requires_grad") is not True
+        if any(_is_sum(tensor_of(raw), parts) for parts in by_size[count_of(raw)])
+    }
+
+
+def _position(leaf: Leaf) -> str:
+    """Return which argument or result of a call a tensor is: a backward pass returns one for each argument."""
+    return leaf.suffix.partition("put.")[2]
+
+
+def _is_sum(one: Tensor, parts: Sequence[Tensor]) -> bool:
+    """Return whether a tensor is the sum of others by its mean and projection, which constant ones share by chance."""
+    near = ROUNDED_STATISTICS * max(one.norm, *(part.norm for part in parts))
+    return (
+        not one.is_constant
+        and abs(one.mean - sum(part.mean for part in parts)) <= near
+        and abs(one.order - sum(part.order for part in parts)) <= near
+    )
 
 
 def _as_flags(raw: Mapping[str, Any]) -> tuple[Any, ...]:

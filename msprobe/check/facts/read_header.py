@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
-from itertools import groupby
+from collections.abc import Container, Mapping, Sequence
+from itertools import groupby, takewhile
 from typing import Any
 
 from msprobe.check.facts.step_facts import Parameter, Tensor, TrainingCall, Update
@@ -68,14 +68,13 @@ _NO_FACTS = frozenset({"call", "after", "stack", "gradients", "no_gradient"})
 def updates_of(dump: Dump) -> list[Update]:
     """Return the steps of optimizers, with the gradients that each gets where the dump says so."""
     calls = _items(dump, _CALLS)
-    steps = [(item, calls[number - 1] if number else {}) for number, item in enumerate(calls) if _is_step(item)]
+    steps = [(item, _kept_at(calls, number)) for number, item in enumerate(calls) if _is_step(item)]
     found: list[Update] = []
     for count, (_, groups) in enumerate(groupby(optimizer_steps(dump), key=lambda step: step.call)):
         parts = list(groups)
         same = [pair for pair in steps if pair[0].get("optimizer") == parts[0].optimizer]
         steps_before = sum(update.optimizer == parts[0].optimizer for update in found)
-        item, before = same[steps_before] if steps_before < len(same) else ({}, {})
-        kept = before if before.get("call") == "kept_gradients" else {}
+        item, kept = same[steps_before] if steps_before < len(same) else ({}, {})
         rates = tuple(part.learning_rate if part.learning_rate is not None else float("nan") for part in parts)
         found.append(
             Update(
@@ -96,6 +95,15 @@ def updates_of(dump: Dump) -> list[Update]:
             )
         )
     return found
+
+
+def _kept_at(calls: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
+    """Return what says that a step gets gradients that an earlier one has used: it stands before the step, or after it
+    where its closure has added to them."""
+    later = takewhile(lambda item: not _is_step(item), calls[number + 1 :])
+    near = [(item, False) for item in calls[number - 1 : number]] + [(item, True) for item in later]
+    of_step = (item for item, by_closure in near if by_closure == (item.get("by_closure") is True))
+    return next((item for item in of_step if item.get("call") == "kept_gradients"), {})
 
 
 def shared_names(dump: Dump) -> list[list[str]]:

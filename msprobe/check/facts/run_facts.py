@@ -144,6 +144,11 @@ def updates_of(steps: list[StepFacts]) -> list[tuple[StepFacts, Update]]:
     return [(facts, update) for facts in steps for update in facts.updates]
 
 
+def optimizers_of(facts: StepFacts) -> frozenset[tuple[str, tuple[str | None, ...]]]:
+    """Return which optimizers step in a step: the class of each, and the parameters that it holds."""
+    return frozenset((update.kind, update.parameters) for update in facts.updates)
+
+
 def gradient_of(facts: StepFacts, name: str) -> list[Tensor]:
     """Return the gradients of a parameter in a step: as optimizers get them, else as backward passes bring them."""
     found = [update.gradients[name] for update in facts.updates if update.gradients and name in update.gradients]

@@ -52,6 +52,11 @@ class Tensor(NamedTuple):
         return "float" in self.dtype.lower()
 
     @property
+    def is_mask(self) -> bool:
+        """Return whether it has whole numbers from 0 to 1 alone, which choose among samples and are none."""
+        return not self.is_float and self.largest <= 1 and self.smallest >= 0
+
+    @property
     def is_finite(self) -> bool:
         """Return whether its largest and smallest elements are finite numbers."""
         return math.isfinite(self.largest) and math.isfinite(self.smallest)
@@ -67,6 +72,8 @@ class Tensor(NamedTuple):
         return self.norm == self.norm or self.largest == self.largest
 
 
+NO_GRADIENTS = frozenset({"no_grad", "inference"})
+"""How a call says that the program has switched gradients off."""
 HALF_PRECISION = frozenset({"bfloat16", "float16"})
 """Dtypes of which a last digit is large."""
 ROUNDED_STATISTICS = 2e-6
@@ -144,6 +151,11 @@ class ModuleCall(NamedTuple):
     frozen: bool
     parent: str
     reached: bool = False
+
+    @property
+    def without_gradients(self) -> bool:
+        """Return whether the program has switched gradients off around it."""
+        return self.autograd in NO_GRADIENTS
 
 
 class FunctionCall(NamedTuple):

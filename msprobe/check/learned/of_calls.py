@@ -11,7 +11,7 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import mark
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import CAST_DOWN, StepView
-from msprobe.check.facts.step_facts import Seen, StepFacts
+from msprobe.check.facts.step_facts import NO_GRADIENTS, Seen, StepFacts
 from msprobe.check.learned.arguments import factor, inner_size, scale, settings
 from msprobe.check.learned.of_results import see_loss, see_result
 from msprobe.check.learned.of_training import see_step
@@ -112,7 +112,7 @@ class _Walk:
         if found is None:
             training, autograd = body.get("training"), body.get("autograd")
             words = ["training" if training else "evaluation"] if isinstance(training, bool) else []
-            found = self._modes[name] = ", ".join(words + (["no gradients"] if autograd in _WITHOUT else []))
+            found = self._modes[name] = ", ".join(words + (["no gradients"] if autograd in NO_GRADIENTS else []))
         return found
 
     def _read_module(self, call: Call) -> None:
@@ -121,7 +121,7 @@ class _Walk:
         where = call.name, call.place, call.path
         body = call.body
         if isinstance(body.get("training"), bool):
-            gradients = "no gradients" if body.get("autograd") in _WITHOUT else "with gradients"
+            gradients = "no gradients" if body.get("autograd") in NO_GRADIENTS else "with gradients"
             value = "training" if body["training"] else "evaluation"
             subject = ("argument", owner, call.path, "mode", gradients, EQUALS)
             table.add_with_place(subject, value, call.name, call.place)
@@ -174,9 +174,6 @@ class _Walk:
             words = ", ".join(part for part in (mode, f"tensors of width {width}") if part)
             what = f"factor of {call.function} ({use})"
             self._table.add(("argument", *around, what, words, EQUALS), float(f"{number:.{_DIGITS}g}"), *where)
-
-
-_WITHOUT = ("no_grad", "inference")
 
 
 def _child(path: str, parent: str, owner: str) -> str:

@@ -140,8 +140,7 @@ def _data(facts: StepFacts) -> dict[tuple[str, str], Tensor]:
     found: dict[tuple[str, str], Tensor] = {}
     for one in facts.batch:
         value = one.value
-        is_mask = not value.is_float and value.largest <= 1 and value.smallest >= 0
-        if value.size < _FEWEST_ELEMENTS or value.is_constant or not value.is_measured or is_mask:
+        if value.size < _FEWEST_ELEMENTS or value.is_constant or not value.is_measured or value.is_mask:
             continue
         try:
             function = split_entry(one.consumer.split(".input", 1)[0])[0].rpartition(".")[2]

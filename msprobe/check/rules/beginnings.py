@@ -23,7 +23,7 @@ _FILLS = frozenset({"normal_", "uniform_", "exponential_", "log_normal_", "cauch
 _RANDOM = _FILLS - {"fill_", "zero_"}
 _REPLACED, _TIMES_MOVED = 0.3, 10.0
 _PARTLY, _PARTLY_MOVED = 0.1, 100.0
-_FEWEST_NUMBERS = 16
+_FEWEST_NUMBERS, _FEWEST_BATCHES = 16, 3
 _OWN_VECTORS = re.compile(r"\.parametrizations\.|SpectralNorm|^Torch\.(mv|v?dot)\.")
 """Calls that get vectors that a module keeps from step to step."""
 _UNLIKE, _FEWEST_LAYERS, _SMALL = 30.0, 4, 1e-30
@@ -109,21 +109,34 @@ def _distance(one: Tensor, other: Tensor) -> float:
 
 
 def repeated_batches(run: RunFacts) -> Iterator[Finding]:
-    """Yield inputs that come several times, where other ones come between or after them."""
+    """Yield batches that come several times, where other ones come between or after them."""
     for rank, steps in run.by_rank():
-        batches, workers = [_batch(facts) for facts in steps], max(map(_workers, steps))
-        if len(batches) < 3:
-            continue
-        for name in sorted(set.intersection(*map(set, batches))):
-            order = [batch[name] for batch in batches]
-            if len(set(order)) == len(order) or (len(set(order)) == 1 and not len(order) <= workers):
-                continue
-            first = next(at for at in range(1, len(order)) if order[at] in order[:at])
+        workers = max(map(_workers, steps))
+        names, order = _batches(steps, workers)
+        first = next((at for at in range(1, len(order)) if order[at] in order[:at]), None)
+        if first is not None:
             earlier = steps[order.index(order[first])].step
             certainty, reason = _repetition(_runs(order), workers, steps[first].step, earlier)
-            call = name.split(".input", 1)[0]
+            call = names[0].split(".input", 1)[0]
             yield Finding("batches_repeat", reason, certainty, steps[first].step, rank, call=call)
-            break
+
+
+def _batches(steps: Sequence[StepFacts], workers: int) -> tuple[list[str], list[Hashable]]:
+    """Return the inputs that hold the samples, which are the largest ones, and their values in each step.
+
+    Lengths and classes may come again where the samples do not. What stays the same in all steps is no batch, unless
+    each of many workers has loaded it.
+    """
+    given = [_inputs(facts) for facts in steps]
+    orders = {name: [one[name] for one in given] for name in sorted(set.intersection(*map(set, given)))}
+    moving = {
+        name: order for name, order in orders.items() if len(order) <= workers or len({one.key for one in order}) > 1
+    }
+    if len(steps) < _FEWEST_BATCHES or not moving:
+        return [], []
+    sizes = {name: sum(one.size for one in order) for name, order in moving.items()}
+    names = [name for name, size in sizes.items() if size == max(sizes.values())]
+    return names, [tuple(moving[name][at].key for name in names) for at in range(len(steps))]
 
 
 def _repetition(runs: Sequence[int], workers: int, step: int, earlier: int) -> tuple[Certainty, str]:
@@ -150,13 +163,13 @@ def _workers(facts: StepFacts) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def _batch(facts: StepFacts) -> dict[str, Hashable]:
+def _inputs(facts: StepFacts) -> dict[str, Tensor]:
     """Return the inputs of a step with enough numbers not to be equal by chance, by the call that gets each."""
     return {
-        one.consumer: one.value.key
+        one.consumer: one.value
         for one in facts.batch
         if not one.value.is_constant and one.value.is_measured and one.value.size >= _FEWEST_NUMBERS
-        if not _OWN_VECTORS.search(one.consumer)
+        if not one.value.is_mask and not _OWN_VECTORS.search(one.consumer)
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from msprobe.check.facts.acting_modules import BATCH_NORM, DROPOUT, frozen_parts, trains
-from msprobe.check.facts.run_facts import RunFacts
+from msprobe.check.facts.run_facts import RunFacts, optimizers_of
 from msprobe.check.facts.step_facts import ModuleCall, StepFacts
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import MODULES, PARAMETERS, STEPS
@@ -41,9 +41,14 @@ def frozen_statistics(run: RunFacts) -> Iterator[Finding]:
 
 
 def frozen_again(run: RunFacts) -> Iterator[Finding]:
-    """Yield parameters that begin or cease to need a gradient between steps."""
+    """Yield parameters that begin or cease to need a gradient between steps of the same optimizers.
+
+    Other optimizers begin another phase of the program, as a plan has it.
+    """
     for rank, steps in run.by_rank():
         for before, after in pairwise(steps):
+            if optimizers_of(before) != optimizers_of(after):
+                continue
             changed = [
                 name
                 for name, state in after.parameters.items()
@@ -67,7 +72,7 @@ def frozen_dropout(run: RunFacts) -> Iterator[Finding]:
         frozen = frozen_parts(facts)
         for call in facts.modules if frozen else ():
             drops = call.training and DROPOUT.search(call.kind) and call.path.partition(".")[0] in frozen
-            if drops and call.autograd in {"no_grad", "inference"} and _changes(call):
+            if drops and call.without_gradients and _changes(call):
                 reason = (
                     f"{call.kind} {call.path} drops elements in a frozen part of the model, which runs without "
                     "gradients: its results are other ones each time (eval() was not called for it, or train() of the "

@@ -10,9 +10,9 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.dataflow import WEIGHTED
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts
-from msprobe.check.facts.step_facts import ModuleCall, StepFacts
+from msprobe.check.facts.step_facts import NO_GRADIENTS, ModuleCall, StepFacts
 from msprobe.check.findings import Finding
-from msprobe.check.needs import CALLS, MODULES
+from msprobe.check.needs import CALLS, EVALUATION, MODULES, WITHOUT_GRADIENTS
 from msprobe.check.rule import Rule, of_module_call
 from msprobe.check.rules.losses.terms import LOSSES
 from msprobe.compare.records.leaves import as_float
@@ -54,7 +54,7 @@ def dropout_in_evaluation(view: StepView) -> Iterator[Finding]:
 def _is_between_evaluated(view: StepView, call: Call) -> bool:
     """Return whether a function outside of recorded modules, as in the forward of the model itself, runs without
     gradients, and the modules that run before and after it are in evaluation mode."""
-    if call.body.get("autograd") not in {"no_grad", "inference"}:
+    if call.body.get("autograd") not in NO_GRADIENTS:
         return False
     modes = [(one.place, one.training) for one in view.facts.modules if one.training is not None]
     before = [mode for place, mode in modes if place < call.place][-1:]
@@ -170,7 +170,7 @@ def validates_in_training(view: StepView) -> Iterator[Finding]:
     if not any(call.phase == "forward" and call.place >= begin for call in view.calls):
         return
     trained = {call.path for call in facts.modules if call.autograd == "grad" and call.place < begin}
-    late = [call for call in facts.modules if call.place >= begin and call.autograd in {"no_grad", "inference"}]
+    late = [call for call in facts.modules if call.place >= begin and call.without_gradients]
     late = [call for call in late if call.path in trained]
     acting = [call for call in late if _concerns(call)]
     # dropout alone may be put into training mode on purpose, for several samples of one answer
@@ -256,7 +256,7 @@ RULES = (
         "dropout_in_evaluation",
         "modes",
         "Nothing is dropped in evaluation mode.",
-        (CALLS, MODULES),
+        (CALLS, MODULES, EVALUATION),
         "likely",
         "Pass training=self.training, or dropout_p=self.p if self.training else 0.0.",
         of_step=dropout_in_evaluation,
@@ -274,7 +274,7 @@ RULES = (
         "training_mode_in_evaluation",
         "modes",
         "A pass that evaluates a model runs in evaluation mode.",
-        (MODULES, CALLS),
+        (MODULES, CALLS, WITHOUT_GRADIENTS),
         "likely",
         "Call model.eval() before an evaluation.",
         of_step=validates_in_training,
@@ -284,7 +284,7 @@ RULES = (
         "modes_disagree",
         "modes",
         "A module makes results of one order of the same input in both modes.",
-        (MODULES,),
+        (MODULES, EVALUATION),
         "likely",
         "Run passes in training mode before eval(), until its statistics are those of the data.",
         of_run=other_size,

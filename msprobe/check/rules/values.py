@@ -20,6 +20,7 @@ from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import CALLS, MODULES
 from msprobe.check.rule import Rule
 from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import CLIPPING
 from msprobe.core.errors import ReadError
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def non_finite(view: StepView) -> Iterator[Finding]:
         return
     call = next((call for call in view.calls if call.name == source.name), None)
     low = call is not None and any("float16" in str(leaf.raw.get("dtype")) for leaf in (*call.given, *call.returned))
-    in_gradients = ".backward" in source.name or ".parameters_grad" in source.name
+    clips = call is not None and call.parent == CLIPPING
+    in_gradients = clips or ".backward" in source.name or ".parameters_grad" in source.name
     scaled = in_gradients and (low or not view.facts.updates)
     certainty: Certainty = "possible" if scaled else "certain"
     more = "; a gradient scaler skips such a step" if scaled else ""

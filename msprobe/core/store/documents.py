@@ -141,7 +141,8 @@ class TrainingCall(BaseModel):
     call: str = Field(
         description="`backward`, `zero_grad`, `optimizer_step`, `scheduler_step`, `clip_grad`, `generate`; "
         "`child_processes`: how many daemons, such as workers of a data loader, live at the end of the step; "
-        "`kept_gradients`: the step that follows gets gradients that an earlier step has used already; "
+        "`kept_gradients`: the step that follows gets gradients that an earlier step has used already, or, with "
+        "`by_closure`, the step before it did so through its closure; "
         "`progress`: steps and epochs of a trainer, done and planned"
     )
     after: int = Field(description="how many records the step had when it was made")

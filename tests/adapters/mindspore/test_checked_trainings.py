@@ -52,6 +52,7 @@ def train(net: Net, x: Any) -> list[Any]:
     return [each.astype(mindspore.float32).asnumpy().tobytes() for each in (loss, *gradients)]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("dtype", [mindspore.float32, mindspore.float16])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 def test_a_training_is_bit_identical_and_right(policy: str, dtype: Any, bench: Any) -> None:

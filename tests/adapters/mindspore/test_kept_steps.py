@@ -87,6 +87,7 @@ def headers(path: Path) -> dict[int, dict[str, Any]]:
     return dict(sorted(found.items()))
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_not_a_bit_of_the_training_changes(tmp_path: Path, name: str) -> None:
     plain = Training(None)

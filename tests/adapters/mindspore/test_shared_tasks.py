@@ -88,6 +88,7 @@ def test_only_the_tokens_of_the_request_are_recorded(bench: Any, net: Net) -> No
 # ---- bench_path ----
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("summary_mode", ["statistics", "md5", "xor"])
 @pytest.mark.parametrize("task", ["diff_check", "tensor"])
 def test_the_call_that_differs_is_found_and_kept(bench: Any, net: Net, task: str, summary_mode: str) -> None:

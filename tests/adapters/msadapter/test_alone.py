@@ -17,6 +17,7 @@ WHAT = [HERE / "inside_recording.py", HERE / "inside_monitor.py", ROOT / "tests"
 OPTIONS = ["--backends=msadapter", "-q", "-p", "no:cacheprovider"]
 
 
+@pytest.mark.matrix("wide")
 def test_the_adapter_over_the_stand_in() -> None:
     command = [sys.executable, "-m", "pytest", *map(str, WHAT), *OPTIONS]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)

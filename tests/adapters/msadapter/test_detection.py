@@ -41,6 +41,7 @@ def run(program: str) -> str:
     return result.stdout.strip().splitlines()[-1]
 
 
+@pytest.mark.matrix("wide")
 def test_msadapter_imported_late_is_seen_at_the_next_start(tmp_path: Path) -> None:
     """And gone again when it is gone: the real torch is never looked for."""
     assert run(LATE.format(folder=str(tmp_path))) == "('mindspore', False) False"

@@ -41,6 +41,7 @@ def collected(bench: Any, task: str, mode: str, asynchronous: bool) -> tuple[Any
     return recorded.data, {name: recorded.tensor(name) for name in recorded.files()}
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("mode", ["statistics", "md5", "xor"])
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_the_result_equals_the_synchronous_one(bench: Any, task: str, mode: str) -> None:

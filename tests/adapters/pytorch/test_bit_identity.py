@@ -146,6 +146,7 @@ def two_steps(name: str, session: DumpSession | None) -> Iterator[tuple[str, byt
     yield "random", torch.get_rng_state().numpy().tobytes()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 @pytest.mark.parametrize("name", MODELS)
 def test_two_steps_are_bit_identical(name: str, level: str, tmp_path: Path) -> None:
@@ -189,6 +190,7 @@ def saved(model: Any) -> Any:
     return torch.load(file, weights_only=False)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("duplicate", [copied, pickled, saved])
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("idle", [False, True], ids=["running", "stopped"])

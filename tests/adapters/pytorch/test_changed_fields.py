@@ -224,6 +224,7 @@ def earlier(bench: Any, custom: Any, name: str, value: float) -> str:
     return str(folder)
 
 
+@pytest.mark.matrix("wide", sample=4)
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_next_step_is_as_the_file_says(bench: Any, tmp_path: Path, custom: Any, name: str) -> None:
     change, file = CHANGES[name], tmp_path / "config.json"

@@ -72,6 +72,7 @@ def same(one: Any, other: Any) -> bool:
 MODES = ("improve_precision", "add_noise", "bit_noise", "change_value", "no_change", "to_cpu")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("policy", ["default", "reference"])

@@ -114,6 +114,7 @@ def unmarked(data: dict[str, Any]) -> Counter[str]:
     return Counter(".".join(part for part in name.split(".") if not part.isdigit()) for name in names)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("block", MODELS)
@@ -164,6 +165,7 @@ def _tie_weight(blocks: nn.ModuleList) -> None:
     blocks[1].qkv.weight = blocks[0].qkv.weight  # type: ignore[union-attr]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("micro_batches", [1, 3])
 @pytest.mark.parametrize("tie", [_share_layer, _tie_weight, lambda blocks: None], ids=["layer", "weight", "nothing"])
 def test_a_shared_parameter_has_the_gradient_of_the_run_without_checkpointing(

@@ -65,6 +65,7 @@ def test_switching_on_and_off(file: File, bench: Any) -> None:
     assert bench.steps() == ["step2", "step3"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("before", ["L0", "L1", "mix"])
 @pytest.mark.parametrize("after", ["L0", "L1", "mix"])
 def test_every_level_can_become_every_other(file: File, bench: Any, before: str, after: str) -> None:

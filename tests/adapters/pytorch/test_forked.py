@@ -85,6 +85,7 @@ def test_the_child_goes_on_in_a_folder_of_its_own(bench: Any, state: str) -> Non
         assert data(bench.root, 0, f"proc{os.getpid()}") == ["Functional.gelu.0.forward"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @STATES
 @pytest.mark.parametrize("call", ["stop", "step", "save", "set_init_step", "restore_custom_api"])
 def test_no_call_raises_in_a_child(bench: Any, state: str, call: str) -> None:
@@ -97,6 +98,7 @@ def test_no_call_raises_in_a_child(bench: Any, state: str, call: str) -> None:
     in_child(lambda: getattr(debugger, call)(*arguments.get(call, ())))
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("fields", [{"async_dump": True}, {"dump_enable": True}], ids=["async_dump", "dump_enable"])
 def test_what_runs_beside_the_training_runs_in_the_child_too(bench: Any, fields: Any) -> None:
     debugger = prepared(bench, "running", **fields)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from msprobe import __version__
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.compare.records.source_lines import frame_of, from_source
 from msprobe.jobs.compare import compare
+from tests import forked
 from tests.adapters.bench import Bench
 
 
@@ -227,7 +227,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.parametrize("way", ["raise", "kill"])
 def test_a_program_that_fails_is_marked_and_one_that_is_killed_is_not(tmp_path: Path, way: str) -> None:
-    result = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path), way], capture_output=True, check=False)
+    result = subprocess.run([forked.python(), "-c", PROGRAM, str(tmp_path), way], capture_output=True, check=False)
     assert result.returncode == (1 if way == "raise" else -signal.SIGKILL)
     (folder,) = (tmp_path / "step0").iterdir()
     document = json.loads((folder / "dump.json").read_text())

@@ -49,6 +49,7 @@ def graphs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     forget()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     ("level", "dtype"), [("L0", torch.float32), ("L1", torch.float32), ("mix", torch.float32), ("mix", torch.bfloat16)]
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from torch import nn
 
 from msprobe.pytorch import PrecisionDebugger, TrainerMon
+from tests import forked
 from tests.fresh_debugger import forget
 from tests.rules.tree import ROOT
 
@@ -108,6 +108,7 @@ def test_an_alert_of_the_monitor_writes_the_steps(tmp_path: Path, monkeypatch: p
     assert header["kept_for"]["kind"] == "alert" and "grad_unreduced of" in header["kept_for"]["reason"]
 
 
+@pytest.mark.matrix("wide")
 def test_memory_is_flat_over_300_steps(tmp_path: Path) -> None:
     training = Training(config_of(tmp_path / "dump", statistics={"ring": {"steps": 3}}))
     sizes = []
@@ -133,7 +134,7 @@ def test_an_exception_at_the_end_of_the_program_writes(tmp_path: Path) -> None:
         "    debugger.start()\n    torch.ones(2).exp()\n    debugger.stop()\n    debugger.step()\n"
         "    if number == 3:\n        raise ValueError('odd')\n"
     )
-    done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run([forked.python(), script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "ValueError: odd" in done.stderr
     assert steps_of(tmp_path / "dump") == [3]
 
@@ -200,7 +201,7 @@ dist.destroy_process_group()
 def test_a_nan_on_one_rank_writes_the_steps_of_both(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(RANK)
-    command = [sys.executable, str(script)]
+    command = [forked.python(), str(script)]
     ranks = [subprocess.Popen([*command, str(rank), str(tmp_path)], cwd=ROOT) for rank in range(2)]
     assert [process.wait(120) for process in ranks] == [0, 0]
     found = {

@@ -72,6 +72,7 @@ def compare(bench: Any, library: Library, path: Path, mode: str = "md5", limit: 
 DIFFERING = ["Lib.shift.0.forward", "Lib.pair.0.forward", "Lib.shift.1.forward"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["tensor", "diff_check"])
 @pytest.mark.parametrize("mode", ["statistics", "md5", "xor"])
 def test_the_calls_that_went_wrong_are_found_and_saved(bench: Any, library: Library, mode: str, task: str) -> None:
@@ -214,6 +215,7 @@ def double_first_weight(model: Mlp) -> None:
         model.fc1.weight.mul_(2)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("backward", [False, True], ids=["forward only", "with backward"])
 @pytest.mark.parametrize("level", ["L0", "mix"])
 def test_a_wrong_weight_is_found_where_it_is(bench: Any, level: str, backward: bool) -> None:

@@ -83,6 +83,7 @@ def train(begin: Callable[[nn.Module], object], end: Callable[[], object], insid
     return operators.seen, functions.seen, loss.item(), gradients, torch.rand(1).item()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("inside", [False, True], ids=["modes-inside", "start-inside"])
 @pytest.mark.parametrize("native", [True, False], ids=["kernel", "fallback"])
 @pytest.mark.parametrize("task", TASKS)

@@ -172,7 +172,10 @@ def test_a_nan_that_no_recorded_call_made_is_told(bench: Any, capsys: pytest.Cap
     debugger.step()
     assert bench.read().names() == []
     said = capsys.readouterr().out
-    assert "Module.first.Linear.backward.0: NaN is in its input input.0 already; no recorded call made it" in said
+    assert (
+        "Module.first.Linear.backward.0: NaN is in its input input.0 already; no earlier call of the step made it"
+        in said
+    )
 
 
 class Scaled(nn.Module):

@@ -115,6 +115,7 @@ MODELS = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("risk_level", ["FOCUS", "ALL"])
 def test_every_parent_is_a_node_and_there_is_no_cycle(bench: Any, name: str, risk_level: str) -> None:

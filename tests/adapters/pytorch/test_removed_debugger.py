@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("started", [False, True], ids=["idle", "running"])
 @pytest.mark.parametrize("name", list(CALLS))
 def test_every_call_says_that_there_is_none(bench: Any, name: str, started: bool) -> None:

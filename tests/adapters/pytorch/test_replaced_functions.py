@@ -22,6 +22,7 @@ LEVELS: dict[str, tuple[str, int, dict[str, Any]]] = {
 """Level, how many functions it replaces at least, and further settings. Level L2 replaces what "operators" replaces."""
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("name", LEVELS)
 def test_functions_are_as_without_the_tool(name: str, bench: Any) -> None:
     level, at_least, fields = LEVELS[name]

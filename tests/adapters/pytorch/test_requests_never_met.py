@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 from msprobe.pytorch import PrecisionDebugger
+from tests import forked
 from tests.adapters.pytorch.conftest import Bench
 from tests.adapters.pytorch.networks import Mlp
 
@@ -57,6 +57,7 @@ NEVER = "start() was never called in this process"
 ROUNDS = "for _ in range(3): debugger.start(rank_id=0); torch.tanh(torch.ones(2)); debugger.stop()"
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "told"),
@@ -68,7 +69,7 @@ ROUNDS = "for _ in range(3): debugger.start(rank_id=0); torch.tanh(torch.ones(2)
 )
 def test_the_end_of_a_program_without_start(body: str, told: str, tmp_path: Path) -> None:
     program = PROGRAM.format(config={"dump_path": str(tmp_path / "dump"), "level": "L0"}) + body
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stdout
+    out = subprocess.run([forked.python(), "-c", program], capture_output=True, text=True, check=False).stdout
     assert out.count("[WARNING]") == bool(told), out
     assert told in out
 

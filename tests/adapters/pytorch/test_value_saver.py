@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import torch
 
 from msprobe.core.store.reader import find_dumps, load_dump
+from tests import forked
 from tests.fresh_debugger import forget
 from tests.integrations.conftest import Bench
 
@@ -155,7 +155,7 @@ def test_a_killed_process_leaves_its_points(tmp_path: Path) -> None:
         "time.sleep(0.3)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    subprocess.run([sys.executable, "-c", program], env=dict(os.environ), check=False)
+    subprocess.run([forked.python(), "-c", program], env=dict(os.environ), check=False)
     (place,) = find_dumps(tmp_path / "dump")
     dump = load_dump(place)
     assert dump.recovered

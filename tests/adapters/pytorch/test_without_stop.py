@@ -18,6 +18,7 @@ def names(bench: Any, step: int) -> list[str]:
     return list(json.loads(document.read_bytes())["data"])
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("level", ["L0", "mix"])
 def test_every_step_is_whole(bench: Any, level: str, compiled: bool) -> None:

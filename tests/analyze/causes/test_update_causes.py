@@ -107,6 +107,7 @@ def finding(target: Path, golden: Path) -> Any:
     return result.summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["mix", "L0"])
 @pytest.mark.parametrize("kind", ["SGD", "AdamW"])
 def test_another_learning_rate_is_named_with_both_values(recordings: Recordings, level: str, kind: str) -> None:

@@ -17,6 +17,7 @@ SAMPLE = {"language-larger", "language-autocast", "images-bfloat16", "recurrent-
 PAIRS = [pytest.param(*pair, id="-".join(pair)) for pair in clean_pairs()]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "variant"), matrix_params("silent", PAIRS, SAMPLE))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from msprobe.check.facts.run_facts import RunFacts
+from msprobe.check.facts.step_facts import Update
 from msprobe.check.job import judge
 from msprobe.check.learned.own_steps import judge_own_steps
 from tests.check.learned.examples import EPS, run_of
+from tests.check.made_facts import parameter
 
 
 def test_the_first_steps_of_a_run_give_hints_alone() -> None:
@@ -30,3 +36,19 @@ def test_a_part_that_ends_like_another_one_is_no_example_of_it() -> None:
     student.of[4, 0].seen[0].values[0] = teacher.of[4, 0].seen[0].values[0]
     (hint,) = judge_own_steps(RunFacts(student.of)).findings
     assert "fc.weight (requires a gradient): held by an optimizer" in hint.reason and hint.step == 4
+
+
+@pytest.mark.parametrize(("kind", "frozen", "told"), [("SGD", False, []), ("Adam", True, []), ("Adam", False, [4])])
+def test_another_phase_is_held_to_its_own_beginning(kind: str, frozen: bool, told: list[int]) -> None:
+    """Another optimizer begins one, and other parameters that train."""
+
+    def hints(*values: float) -> list[int | None]:
+        steps = []
+        for number, one in enumerate(run_of(EPS, *values).every()):
+            update = Update(0, kind if number > 3 else "Adam", (0.1,), ("fc.weight",), None, (), (), 0, 1, ())
+            weight = parameter(1.0, 1.0)._replace(requires_grad=number > 3 or not frozen)
+            steps.append(replace(one, updates=[update], parameters={"fc.weight": weight}))
+        return [one.step for one in judge_own_steps(RunFacts.from_steps(steps)).findings]
+
+    assert hints(1e-5, 1e-5, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3) == told
+    assert hints(1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-3) == [7]

@@ -18,6 +18,7 @@ SAMPLE = {"scale", "uncast", "untied", "same_data"}
 BETWEEN_RANKS = {"unwrapped": "body", "lost_reduction": "head.bias", "same_sampler": "linear"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", matrix_params("silent", FAULTS, SAMPLE))

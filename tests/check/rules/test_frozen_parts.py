@@ -1,13 +1,14 @@
-"""What is frozen drops nothing, and its modes are no concern of the training."""
+"""What is frozen stays so and drops nothing, and its modes are no concern of the training."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from msprobe.check.facts.step_facts import Parameter, StepFacts
-from msprobe.check.rules.frozen_parts import frozen_dropout
+from msprobe.check.facts.step_facts import Parameter, StepFacts, Update
+from msprobe.check.rules.frozen_parts import frozen_again, frozen_dropout
 from msprobe.check.rules.training_modes import other_size, wrong_mode
 from tests.check.made_facts import facts, module, run_of, tensor
 
@@ -34,6 +35,16 @@ def step(teacher: bool, **dropout: Any) -> StepFacts:
 )
 def test_dropout_of_a_teacher(teacher: bool, dropout: dict[str, Any], told: int) -> None:
     assert [one.certainty for one in frozen_dropout(run_of(step(teacher, **dropout)))] == ["possible"] * told
+
+
+@pytest.mark.parametrize(("kind", "told"), [("Adam", ["teacher.0.weight"]), ("SGD", [])])
+def test_a_part_is_thawed_by_a_plan_where_another_optimizer_begins(kind: str, told: list[str]) -> None:
+    def phase(number: int, thawed: bool, optimizer: str) -> StepFacts:
+        update = Update(0, optimizer, (0.1,), ("student.weight",), None, (), (), 0, 1, ())
+        return replace(step(thawed), step=number, updates=[update])
+
+    found = frozen_again(run_of(phase(0, False, "Adam"), phase(1, True, kind)))
+    assert [one.parameter for one in found] == told
 
 
 @pytest.mark.parametrize(("teacher", "told"), [(True, 1), (False, 0)])

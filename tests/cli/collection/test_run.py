@@ -66,6 +66,7 @@ def names(folder: Path, step: int) -> list[str]:
     return list(json.loads(document.read_text())["data"])
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("optimizer", "start"),
@@ -154,6 +155,7 @@ exec(sys.argv[1])
 """
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ exec(sys.argv[1])
         pytest.param("evaluate(); evaluate()", [(6, 0)], id="only evaluation"),
         pytest.param("torch.optim.SGD([x], 1.0); evaluate(); train()", [(1, 1)], id="after the optimizer is made"),
         pytest.param("train(False); train(False); evaluate()", [(1, 1), (1, 1)], id="training in eval mode"),
-        pytest.param("train(); train(False); train(False)", [(1, 1), (1, 1)], id="in eval mode from now on"),
+        pytest.param("train(); train(False); train(False)", [(1, 1)] * 3, id="in eval mode from now on"),
         pytest.param(
             "train(); model(x).sum().backward(); evaluate(); train(); evaluate()",
             [(1, 1), (2, 2)],
@@ -286,6 +288,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
@@ -322,6 +325,29 @@ def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path
     assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample=2)
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_step_that_never_comes_is_told_with_those_that_came(tmp_path: Path) -> None:
+    script(tmp_path, step=[7])
+    result = attached(tmp_path, "train.py")
+    assert "asks for step 7, this run had steps 0 to 1 (" in result.stderr
+    assert "nothing was recorded: 2 steps of Sequential ended" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_an_iteration_that_is_forgotten_leaves_a_reason(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "train.py").write_text(
+        "import torch\nmodel, other = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.ones(2))\n"
+        "optimizer = torch.optim.SGD([other], 0.1)\nmodel.requires_grad_(False)\n"
+        "for _ in range(2):\n    model(torch.ones(1, 2))\n"
+    )
+    result = attached(tmp_path, "train.py")
+    assert "nothing was recorded: no optimizer holds a parameter of Linear" in result.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("model", [pytest.param(True, id="model"), pytest.param(False, id="no-model")])
@@ -349,6 +375,7 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path, before: str) -
     assert not (tmp_path / "dump").exists()
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "reason"),
@@ -372,6 +399,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
     assert "no Python process of the program loaded msprobe" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])

@@ -53,6 +53,7 @@ def expected(first: str, second: str) -> set[str]:
     return {f"Module.{name}.{way}.0" for name in (first, second) for way in ("forward", "backward")}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "called",
     [
@@ -120,6 +121,7 @@ print("losses", *(trainer.step(torch.ones(2, 4)).item() for _ in range(3)))
 """
 
 
+@pytest.mark.matrix("wide")
 def test_a_whole_training_step_that_is_compiled(tmp_path: Path) -> None:
     prepared(tmp_path, "")
     (tmp_path / "train.py").write_text(TRAIN_STEP)

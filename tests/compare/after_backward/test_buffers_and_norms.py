@@ -43,6 +43,7 @@ def test_halves_of_the_batch_are_the_batch(compared: Any, kind: str) -> None:
     assert summary.verdict == "same", summary.reason
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize(("kind", "fault"), LINES)
 def test_the_call_is_named(compared: Any, kind: str, fault: str, merged: bool) -> None:

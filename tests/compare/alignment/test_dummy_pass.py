@@ -54,6 +54,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["before", "between", "after"])
 @pytest.mark.parametrize("extra", [DUMMY, EVALUATION, ("train", 3.0)], ids=lambda batch: str(batch[0]))

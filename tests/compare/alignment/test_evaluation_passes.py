@@ -62,6 +62,7 @@ def record(
 PLACES = ("before", "between", "after")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("without_gradients", [True, False])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_pass_in_evaluation_is_no_difference(recordings: Recordings, place: str, without_gradients: bool) -> None:
@@ -70,6 +71,7 @@ def test_a_pass_in_evaluation_is_no_difference(recordings: Recordings, place: st
         assert msprobe.compare(*both).verdict == "same"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("without_gradients", [True, False])
 @pytest.mark.parametrize("place", PLACES)
 def test_it_hides_no_fault_of_the_training_pass(recordings: Recordings, place: str, without_gradients: bool) -> None:

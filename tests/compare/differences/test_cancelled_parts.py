@@ -73,6 +73,7 @@ CASES = [
 ]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("optimizer", "level", "task", "recorded"), CASES)
 def test_steps_of_rounding_are_the_same(
     recordings: Recordings, optimizer: str, level: str, task: str, recorded: bool

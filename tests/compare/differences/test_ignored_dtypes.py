@@ -39,6 +39,7 @@ def record(folder: Path, dtype: str, task: str, fault: str = "") -> None:
     forget()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize(("target", "golden"), PAIRS)
 def test_the_same_program_is_the_same(recordings: Recordings, target: str, golden: str, task: str) -> None:
@@ -49,6 +50,7 @@ def test_the_same_program_is_the_same(recordings: Recordings, target: str, golde
     assert result.verdict == "same", result.summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize(("target", "golden"), PAIRS)
 @pytest.mark.parametrize(("fault", "place"), [("weight", "linear1"), ("call", "1.TransformerEncoderLayer")])

@@ -43,6 +43,7 @@ def _verdict(target: Path, golden: Path) -> str:
     return msprobe.compare(target, golden).verdict
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("level", ["mix", "L0"])
 def test_a_fused_optimizer_is_the_same(tmp_path: Path, dtype: torch.dtype, level: str) -> None:
@@ -51,6 +52,7 @@ def test_a_fused_optimizer_is_the_same(tmp_path: Path, dtype: torch.dtype, level
         assert _verdict(_train(tmp_path / next(iter(other)), dtype, level, **other), golden) == "same"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(
     "fault",

@@ -41,6 +41,7 @@ def test_the_same_weights_are_the_same(folder: Path, mindspore: str, pytorch: st
     assert summary.counts.passed == summary.counts.pairs > 240
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["mindspore-first", "pytorch-first"])
 @pytest.mark.parametrize(("fault", "pytorch"), FAULTS, ids=[fault for fault, _ in FAULTS])
 def test_the_faulty_layer_is_named(folder: Path, fault: str, pytorch: str, turned: bool) -> None:

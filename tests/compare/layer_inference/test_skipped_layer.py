@@ -23,6 +23,7 @@ SKIPPED = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("case", list(SKIPPED))
 def test_the_skipped_layer_is_named(record: Record, tmp_path: Path, case: str, *, turned: bool) -> None:

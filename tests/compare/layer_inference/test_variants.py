@@ -74,6 +74,7 @@ def test_a_container_in_between_is_transparent(record: Record) -> None:
     assert found.target_only == ("1",)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("same_weights", [True, False], ids=["same_weights", "other_weights"])
 @pytest.mark.parametrize("turned", [False, True], ids=["fused_target", "fused_golden"])
 def test_fused_layers(record: Record, same_weights: bool, turned: bool) -> None:

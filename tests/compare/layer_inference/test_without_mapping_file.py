@@ -72,6 +72,7 @@ def test_a_fault_is_named(compared: Callable[..., Any], variant: str) -> None:
     assert found.golden == "Module.layers.1.mlp.down.Linear.forward.0"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["fused_target", "fused_golden"])
 @pytest.mark.parametrize("place", ["weight", "gradient"])
 def test_a_fault_inside_a_fused_layer_is_named(compared: Callable[..., Any], place: str, turned: bool) -> None:

@@ -37,6 +37,7 @@ def test_the_layout_follows_from_what_was_said(cut: Cut, declare: str) -> None:
     assert result.summary.counts.passed > 8
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("declare", ["uneven", "marks"])
@@ -48,6 +49,7 @@ def test_a_fault_in_a_piece_is_named(cut: Cut, declare: str, fault: str) -> None
     assert (found.kind == "copies_differ") == ("norm" in fault)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -62,6 +64,7 @@ def test_copies_are_told_from_cuts_also_where_both_sides_are_spread(cut: Cut, de
     assert (found.slot, found.kind) == ("parameters.weight", kind)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -166,7 +166,8 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@pytest.mark.matrix("fuzz", sample=True, examples=10_000)
+@settings(max_examples=60)
 @given(
     mutations(),
     st.sampled_from(["dump.json", "dump.json", "stack.json", "construct.json"]),
@@ -209,6 +210,7 @@ def with_largest(content: dict[str, Any], value: int) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")

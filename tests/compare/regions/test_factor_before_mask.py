@@ -66,6 +66,7 @@ def test_the_place_of_a_factor_is_harmless(dtype: str, recordings: Recordings) -
     assert msprobe.compare(golden, other).verdict == "same"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("golden", ["", "query scaled"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])

@@ -19,6 +19,7 @@ def test_the_form_of_a_mask_is_no_difference(recordings: Recordings, level: str)
     assert [msprobe.compare(*pair).verdict for pair in ((one, other), (other, one))] == ["same", "same"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("beside", ["", "kernel", "copied"])
 @pytest.mark.parametrize("fault", sorted(LINES))
 def test_a_fault_in_a_layer_is_named_whatever_the_mask(recordings: Recordings, fault: str, beside: str) -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.torch
 CONV, NEXT, LAST = "Functional.conv2d.0.forward", "Functional.silu.0.forward", "Functional.linear.0.forward"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_same_computed_in_another_way_is_no_difference(recordings: Recordings, block: str, turned: bool) -> None:
@@ -25,6 +26,7 @@ def test_the_same_computed_in_another_way_is_no_difference(recordings: Recording
     assert result.verdict == "same"
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_fault_beside_it_is_named_in_its_module(recordings: Recordings, block: str, other: bool) -> None:
@@ -35,6 +37,7 @@ def test_a_fault_beside_it_is_named_in_its_module(recordings: Recordings, block:
         assert result.summary.first_divergence.module.startswith("block")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("block", ["Chunked", "Halves", "Flattened", "Turned"])
 @pytest.mark.parametrize("other", [False, True])
 def test_the_line_of_such_a_fault_is_named(recordings: Recordings, block: str, other: bool) -> None:

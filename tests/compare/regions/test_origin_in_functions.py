@@ -91,6 +91,7 @@ def test_other_functions_are_no_difference(recordings: Recordings, name: str) ->
     assert [msprobe.compare(*pair).verdict for pair in (sides, sides[::-1])] == ["same", "same"]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("ways", ["wrong", "wrong other"])
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -87,6 +87,7 @@ def _compared(folder: Path, case: str, policy: Policy, *, turned: bool) -> Compa
     return compare_dumps(*sides, policy, mapping=mapping)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["as-written", "sides-exchanged"])
 @pytest.mark.parametrize("policy", list(Policy), ids=str)
 @pytest.mark.parametrize("case", CASES)

@@ -253,6 +253,7 @@ def verdict(recordings: Recordings, pair: tuple[str, str], *, turned: bool) -> C
     return msprobe.compare(recordings(record, target), recordings(record, golden)).summary
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("pair", SAME, ids="-".join)
 def test_another_formula_of_the_losses_is_the_same(pair: tuple[str, str], turned: bool, recordings: Recordings) -> None:
@@ -260,6 +261,7 @@ def test_another_formula_of_the_losses_is_the_same(pair: tuple[str, str], turned
     assert summary.verdict == "same", summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("pair", WRONG, ids="-".join)
 def test_a_fault_in_another_formula_is_named(pair: tuple[str, str], turned: bool, recordings: Recordings) -> None:

@@ -215,6 +215,7 @@ def leaves(node: Any) -> int:
     return sum(leaves(part) for part in parts)
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "double",

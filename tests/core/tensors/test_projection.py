@@ -115,6 +115,7 @@ def test_every_way_computes_the_formula(values: np.ndarray, zeros: int) -> None:
         assert found == pytest.approx(wanted, abs=within)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.skipif(KERNEL is None, reason="needs the compiled kernel")
 @pytest.mark.parametrize("dtype", [dtype for dtype in ALL_DTYPES if dtype.code >= 0], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("size", [1, 15, 2047, 2049, 4096, 4099, 9000])

@@ -31,6 +31,7 @@ def compared(model: Path, golden: Path, output: Path, files: tuple[Path, ...]) -
     return compare_model(model, golden, output, OfflineOptions(input_data=files))
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_agrees_with_the_program(recordings: Any, tmp_path: Path, exporter: str, task: str) -> None:
@@ -42,6 +43,7 @@ def test_agrees_with_the_program(recordings: Any, tmp_path: Path, exporter: str,
     assert all(verdict.level == "pass" for run in found.runs for verdict in run.optimized.values())
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_names_the_changed_node(recordings: Any, tmp_path: Path, exporter: str, fault: str) -> None:

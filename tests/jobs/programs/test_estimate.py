@@ -61,6 +61,7 @@ def test_the_costs_of_each_rank_and_of_a_training(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "made", "train.py"]
 
 
+@pytest.mark.matrix("wide")
 def test_steps_in_memory_cost_memory(tmp_path: Path) -> None:
     config = {**CONFIG, "step": [], "statistics": {"ring": {"steps": 3}}}
     done = doctor(tmp_path, "--json", "-", config=config)
@@ -95,6 +96,7 @@ def test_budgets_end_collection_in_the_estimate(
     assert total.ends_at_step == (None if by is None else recorded - 1)
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize(
     ("steps", "before", "said"),
     [

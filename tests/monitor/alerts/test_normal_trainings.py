@@ -236,6 +236,7 @@ def test_there_are_twenty() -> None:
     assert len(NORMAL) >= 20
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("kind", matrix_params("alerts", NORMAL, SAMPLE))
 def test_a_normal_training_gives_no_alert(kind: str) -> None:
     for seed in range(1 if kind in SAMPLE else 3):
@@ -254,6 +255,7 @@ def a_nan(training: Training, step: int) -> None:
         next(one for one in training.model.parameters() if one.grad is not None).grad.view(-1)[0] = math.nan  # type: ignore[union-attr]
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("kind", matrix_params("alerts", [one for one in NORMAL if one not in UNFIT], SAMPLE))
 def test_a_spike_and_a_nan_are_found_at_their_step(kind: str) -> None:
     spike, nan = alerts_of(NORMAL[kind], 0, a_spike), alerts_of(NORMAL[kind], 0, a_nan)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from msprobe.monitor.sinks.csv_files import CsvFiles
 from msprobe.monitor.sinks.trend_file import TrendFile
 from msprobe.monitor.sources import ACTIVATION, GRADIENT_REDUCED, UPDATE
 from msprobe.visualize.trend_view.store import TrendStore
+from tests import forked
 from tests.monitor.recorded.runs import rank_folder, values
 from tests.rules.tree import ROOT
 
@@ -93,7 +93,7 @@ def test_a_killed_process_leaves_whole_steps(tmp_path: Path) -> None:
         "sink = TrendFile(Path(sys.argv[1]), 0)\n"
         "for step in range(100000):\n sink.write(step, rows(step)); print(step, flush=True)"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    command = [forked.python(), "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         told = [process.stdout.readline() for _ in range(30)]

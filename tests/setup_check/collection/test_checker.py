@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,7 @@ def test_a_killed_training_leaves_its_set_up(tmp_path: Path) -> None:
         f"ConfigChecker(m, output_zip_path={str(tmp_path / 'a.zip')!r});"
         "[m(torch.ones(1, 2)) for _ in range(5)]; os._exit(9)"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 9
+    assert subprocess.run([forked.python(), "-c", code], cwd=ROOT).returncode == 9
     assert [one.step for one in read_pack(tmp_path / "a.zip").weights] == [0, 1, 2, 3]
 
 
@@ -211,7 +210,7 @@ def test_odd_values_stop_nothing(tmp_path: Path) -> None:
     program, outputs = tmp_path / "odd.py", []
     program.write_text(ODD)
     for switch in ("on", "off"):
-        words = [sys.executable, str(program), str(tmp_path / "a.zip"), switch]
+        words = [forked.python(), str(program), str(tmp_path / "a.zip"), switch]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -238,7 +237,7 @@ def test_a_compiled_model(tmp_path: Path) -> None:
     )
     for place, steps in (("1", [0, 1]), ("0", [])):
         (tmp_path / "a.zip").unlink(missing_ok=True)
-        words = [sys.executable, "-c", code.replace("PLACE", place)]
+        words = [forked.python(), "-c", code.replace("PLACE", place)]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         weights = read_pack(tmp_path / "a.zip").weights
@@ -259,7 +258,7 @@ def test_mindspore(tmp_path: Path) -> None:
         "for _ in range(2): net(ms.ops.randn(2, 4) * float(sys.argv[2]))\n"
     )
     for name, factor in (("a", 1), ("b", 2)):
-        words = [sys.executable, str(program), str(tmp_path / f"{name}.zip"), str(factor)]
+        words = [forked.python(), str(program), str(tmp_path / f"{name}.zip"), str(factor)]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
         done = subprocess.run(words, check=True, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert "set_context" not in done.stdout + done.stderr

@@ -19,6 +19,7 @@ from msprobe.setup_check.collection.hyperparameters import (
     object_settings,
     read_settings,
 )
+from tests import forked
 from tests.rules.tree import ROOT
 
 
@@ -74,6 +75,7 @@ def test_objects() -> None:
     assert object_settings({"x": (1, Path("y"))}) == {"x": [1, "y"]}
 
 
+@pytest.mark.matrix("wide")
 def test_transformers_arguments(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     arguments = transformers.TrainingArguments(output_dir=str(tmp_path), learning_rate=3e-4, hub_token="abc")
@@ -97,7 +99,7 @@ def test_hydra(tmp_path: Path) -> None:
     pytest.importorskip("hydra")
     (tmp_path / "job.yaml").write_text("optim: {lr: 0.1}\nhf_token: abc\n")
     (tmp_path / "train.py").write_text(HYDRA)
-    words = [sys.executable, "train.py", "optim.lr=0.2", "+more=1"]
+    words = [forked.python(), "train.py", "optim.lr=0.2", "+more=1"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     settings = {"optim.lr": 0.2, "hf_token": "***", "more": 1}

@@ -23,6 +23,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("big") / "rank0", data, dict.fromkeys(data))
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("golden", [False, True], ids=["build", "compare"])
 @pytest.mark.parametrize(
     ("number", "status", "message"),

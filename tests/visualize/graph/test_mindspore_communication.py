@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.visualize.job import Request, visualize
-from tests.ranks import run_msrun
+from tests.ranks import run_mindspore_ranks
 from tests.visualize.databases import check, read
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.slow]
@@ -23,8 +23,9 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.matrix("wide")
 def test_every_call_is_linked_to_the_one_it_meets(tmp_path: Path) -> None:
-    run_msrun(Path(__file__).parents[1] / "mindspore_collectives.py", 2, tmp_path / "dump")
+    run_mindspore_ranks(Path(__file__).parents[1] / "mindspore_collectives.py", 2, tmp_path / "dump")
     tables = read(visualize(Request(target=tmp_path / "dump", output=tmp_path / "out")))
     check(tables)
     for rank in (0, 1):

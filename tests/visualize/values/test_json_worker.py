@@ -53,6 +53,7 @@ def test_the_same_database(folder: Path, alone: dict[str, list[Any]], tmp_path: 
     assert rows == alone and len(rows["tb_nodes"]) > 1000
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("lose", ["_make_golden", "_make_golden:1", "_make_pairs", "load_dump:1"])
 def test_a_lost_copy_is_told_and_replaced(lose: str, folder: Path, alone: dict[str, list[Any]], tmp_path: Path) -> None:
     told, rows = draw(folder, tmp_path / "out", 2, lose)

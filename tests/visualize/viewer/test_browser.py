@@ -97,6 +97,7 @@ def test_search_shows_what_fits_and_enter_goes_there(view: Any, database: Path) 
     page.until(lambda: page.lines, lambda lines: len(lines) > 3)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @from_both
 @pytest.mark.parametrize(
     ("select", "value", "name"),
@@ -363,6 +364,7 @@ def test_a_database_of_another_writer(view: Any, tmp_path: Path) -> None:
     assert int(page.until(lambda: page.all("#chart"), bool)[0].get_attribute("data-points")) > 5
 
 
+@pytest.mark.matrix("wide", sample=2)
 @from_both
 def test_many_nodes_scroll_without_being_drawn(view: Any, tmp_path: Path) -> None:
     run = {f"Functional.linear.{number}.forward": call([tensor()], [tensor()]) for number in range(5000)}

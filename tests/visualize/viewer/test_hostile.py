@@ -67,6 +67,7 @@ def is_in_order(page: Any) -> None:
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.matrix("wide", sample=2)
 @from_both
 def test_text_stays_text(view: Callable[..., Any], tmp_path: Path) -> None:
     page = view(draw(tmp_path))

@@ -74,6 +74,7 @@ def test_what_cannot_be_answered_is_said(address: str, path: str, status: int, s
     assert says in content.decode()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("path", ["/", "/index.html", "/api/index", "/api/nothing"])
 @pytest.mark.parametrize("token", ["", "x", "%ff", "é"])
 def test_who_does_not_know_the_token_learns_nothing(address: str, path: str, token: str) -> None:

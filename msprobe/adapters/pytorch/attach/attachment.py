@@ -1,9 +1,9 @@
 """Follows the calls of a program, and starts and ends the iterations that are recorded (docs/adr/0030).
 
 An iteration begins with the first call of a model that belongs to a training, or with an optimizer that calls the model
-itself (``step(closure)``). Models that are not trained are recorded inside of iterations; a call of one may also begin
-an iteration, which is forgotten when no call of a training follows. Evaluation between the iterations is left out
-(``call_modes``); a program that only evaluates is collected as one step.
+itself (``step(closure)``). Models that are not trained are recorded inside of iterations. A call of one may also begin
+an iteration, and so may a call of a trained model in modes of evaluation: it is forgotten when no training follows.
+Evaluation between the iterations is left out (``call_modes``); a program that only evaluates is collected as one step.
 
 What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
 """
@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ParamSpec, cast
+from typing import Any, NamedTuple, ParamSpec, cast
 
 import torch
 from torch import nn
@@ -79,6 +79,15 @@ class _Thread(threading.local):
     loading = 0
 
 
+class _Call(NamedTuple):
+    """A call of a model, whose ``module`` it is, or of one ``part`` of it."""
+
+    model: Model
+    module: nn.Module
+    part: nn.Module
+    site: Site
+
+
 class Attachment:
     """Follows the calls of this process. No error in here reaches the program.
 
@@ -102,7 +111,7 @@ class Attachment:
         self._open = False  # an iteration has begun
         self._running = False  # and is recorded: there is no evaluation inside it
         self._started: set[int] = set()  # the ids of the models that are recorded in it
-        self._tentative: Site | None = None  # where a model that is not trained has begun it
+        self._tentative: Site | None = None  # where a call that may be evaluation has begun it
         self._empty = False  # an optimizer has begun it, and called no model yet
         self._for_training: set[Site] = set()
         self._for_evaluation: set[Site] = set()
@@ -110,7 +119,7 @@ class Attachment:
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
         self._loaded: dict[str, None] = {}
-        self._at_exit = False
+        self._has_begun = False
 
     def install(self) -> None:
         """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process.
@@ -237,12 +246,13 @@ class Attachment:
     def _find_and_call(self, module: nn.Module, site: Site) -> None:
         model = self._models.find(module)
         if model is not None:
-            self._model_called(model, site)
+            self._model_called(model, module, site)
 
     @_guarded
     def _call_all(self, models: Iterable[Model], site: Site) -> None:
         for model in models:
-            self._model_called(model, site)
+            if (module := model.module) is not None:
+                self._model_called(model, module, site)
 
     def _models_in(self, modules: Iterator[nn.Module]) -> list[Model]:
         """Return the models that a compiled function uses: the first one, and those that are trained."""
@@ -263,44 +273,64 @@ class Attachment:
                 )
         return found
 
-    def _model_called(self, model: Model, site: Site) -> None:
+    def _model_called(self, model: Model, part: nn.Module, site: Site) -> None:
         module = model.module
         if module is None or self._disabled:
             return
-        use, aside = use_of(module), self._is_aside(model)
         if (
             self._open
             and not self._optimizers.updating
-            and (aside or model.calls.counts(use))
             and self._iterations.comes_back(module, site, self._optimizers.made > 0)
         ):
             self._end()
-        if aside:
-            self._call_aside(model, module, site)
+        call = _Call(model, module, part, site)
+        if self._is_aside(model, part):
+            self._call_aside(call)
         else:
-            self._call_trained(model, module, site)
+            self._call_trained(call)
+        if not self._open:
+            self._iterations.ahead(module, site)
 
-    def _is_aside(self, model: Model) -> bool:
+    def _is_aside(self, model: Model, part: nn.Module) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
-        return bool(self._optimizers.made) and not model.trains
+        return bool(self._optimizers.made) and not self._models.trains(model, part)
 
-    def _call_trained(self, model: Model, module: nn.Module, site: Site) -> None:
+    def _call_trained(self, call: _Call) -> None:
         """Record a call of a model that is trained, unless it is evaluation."""
-        use = use_of(module)
-        if self._running and model.calls.exceeds(use) and self._is_evaluation_of(module):
-            self._forget()
-        if self._running and self._tentative is None and (use is Use.TRAINING or module.training):
-            self._record(model, module, site)
-        elif model.calls.admit(use):
+        use, calls = use_of(call.module), call.model.calls
+        if self._running and self._was_evaluation(call, use):
+            self._forget_evaluation()
+        if self._running and self._tentative is None and (use is Use.TRAINING or call.module.training):
+            self._record(call)
+        elif calls.admit(use):
             self._confirm()
-            self._record(model, module, site)
+            self._record(call)
+        elif self._may_be_training(call, use):
+            self._call_aside(call)
         elif self._tentative is not None:
-            self._forget_evaluation(self._tentative)
-        elif self._running:
+            self._forget_evaluation()
+        else:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Record nothing of an evaluation."""
+        if self._running:
             self._running = False
             self._collection.pause()
         elif first_time("run: evaluation"):
             logger.info("msprobe run: evaluation between the steps of the training is left out")
+
+    def _may_be_training(self, call: _Call, use: Use) -> bool:
+        """Return whether a call of a trained model in modes of evaluation may still belong to a training.
+
+        After ``model.eval()`` that is one with autograd, outside of an iteration in another mode. Without autograd it
+        is one in training mode whose results another model may be trained with: such calls are there from the first
+        iteration on, others look at what was trained.
+        """
+        if use is Use.EVAL_MODE:
+            return self._tentative is not None or not self._open
+        begins = not self._ended or call.site in self._for_training
+        return call.module.training and (begins or self._tentative is not None)
 
     def _confirm(self) -> None:
         """Take note that the iteration belongs to a training, whatever model has begun it."""
@@ -312,38 +342,50 @@ class Attachment:
     def _went_backward(self) -> None:
         self._iterations.backward()
         self._confirm()
+        for model in self._models if self._running else ():
+            if id(model.module) in self._iterations.called():
+                model.calls.learn_from_backward()
 
     @_guarded
     def _clear(self, owner: Any, site: Site) -> None:
         """Take note that gradients are cleared, which may belong to the next iteration."""
-        if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, ".zero_grad"):
+        self._note_call(owner, site, ".zero_grad")
+
+    def _note_call(self, owner: Any, site: Site, method: str) -> None:
+        """Take note of a call of an optimizer, or of a model for something else than its result."""
+        if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, method):
             self._end()
-        self._iterations.clear(owner, site, self._open)
+        note = self._iterations.note if self._open else self._iterations.ahead
+        note(owner, site)
 
-    def _is_evaluation_of(self, module: nn.Module) -> bool:
-        """Return whether the iteration so far is evaluation, as a call of its only model shows."""
-        return not self._iterations.went_backward and self._iterations.called() <= {id(module)}
+    def _was_evaluation(self, call: _Call, use: Use) -> bool:
+        """Return whether the iteration so far is evaluation, as a call shows of what was called in it."""
+        if self._iterations.went_backward:
+            return False
+        if self._tentative is not None:
+            return call.model.calls.counts(use) and self._iterations.has_called(call.part)
+        return call.model.calls.exceeds(use) and self._iterations.called() == {id(call.module)}
 
-    def _call_aside(self, model: Model, module: nn.Module, site: Site) -> None:
-        """Record a call of a model that is not trained: inside of an iteration, or where it may begin one."""
-        if self._tentative is not None and self._iterations.is_repeated(module, site):
-            self._forget_evaluation(self._tentative)
+    def _call_aside(self, call: _Call) -> None:
+        """Record a call that may be evaluation: inside of an iteration, or where it may begin one."""
+        if self._tentative is not None and self._iterations.is_repeated(call.module, call.site):
+            self._forget_evaluation()
         if self._running:
-            self._record(model, module, site)
-        elif not self._open and (site not in self._for_evaluation or site in self._for_training):
-            self._record(model, module, site)
-            self._tentative = site
+            self._record(call)
+        elif not self._open and (call.site not in self._for_evaluation or call.site in self._for_training):
+            self._record(call)
+            self._tentative = call.site
 
-    def _record(self, model: Model, module: nn.Module, site: Site) -> None:
+    def _record(self, call: _Call) -> None:
         """Begin or continue the iteration that a call belongs to."""
         if not self._running:
-            self._start(model)
-        elif id(module) not in self._started:
-            self._start_collection([model])
+            self._start(call.model)
+        elif id(call.module) not in self._started:
+            self._start_collection([call.model])
         self._empty = False
-        self._iterations.call(module, site)
-        if model.trains:
-            self._iterations.watch(module)
+        self._iterations.call(call.module, call.part, call.site)
+        if call.model.trains:
+            self._iterations.watch(call.module)
 
     # ---------------------------------------------------------------- optimizers (UpdateReports)
 
@@ -358,9 +400,13 @@ class Attachment:
             self._collect(self._collection.expect)
 
     @_guarded
-    def update_begins(self, by_closure: bool) -> None:
+    def update_begins(self, optimizer: Any, by_closure: bool) -> None:
         """Go on with an iteration that was paused; begin one where the optimizer itself calls the model."""
-        if self._disabled or os.getpid() != self._process or self._running:
+        if self._disabled or os.getpid() != self._process:
+            return
+        if by_closure:
+            self._note_call(optimizer, call_site(), ".step")
+        if self._running:
             return
         if self._open:
             self._start()
@@ -402,8 +448,8 @@ class Attachment:
             return
         self._started.update(map(id, named.values()))
         self._open = self._running = True
-        if not self._at_exit:
-            self._at_exit = True
+        if not self._has_begun:
+            self._has_begun = True
             atexit.register(self.finish)  # registered later than the end of the session, it runs before that
 
     def _collect(self, method: Callable[[], None]) -> None:
@@ -431,9 +477,10 @@ class Attachment:
         self._tentative = None
         self._collection.forget()
 
-    def _forget_evaluation(self, begun_at: Site) -> None:
-        """Forget an iteration without a call of a training; what has begun it begins no other one."""
-        self._for_evaluation.add(begun_at)
+    def _forget_evaluation(self) -> None:
+        """Forget an iteration without a call of a training; the call that has begun it begins no other one."""
+        if self._tentative is not None:
+            self._for_evaluation.add(self._tentative)
         self._forget()
 
     def _introduce(self) -> None:
@@ -456,10 +503,10 @@ class Attachment:
         if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
             return
         updated = self._iterations.updated(self._optimizers.made > 0)
-        if self._tentative is not None or (self._is_prediction() and not updated):
-            self._forget()
-        elif updated:
+        if updated:
             self._end()
+        elif self._tentative is not None or self._is_prediction():
+            self._forget()
         elif not self._ended:
             self._introduce()
 
@@ -474,13 +521,19 @@ class Attachment:
         self._collection.conclude()
         if self._ended or self._open:
             self._note("steps", steps=self._ended)
-        elif script_debugger() is not None:
+        elif script_debugger() is not None and not self._has_begun:
             self._note("own debugger")
         else:
             self._note("reason", text=self._why_nothing())
 
     def _why_nothing(self) -> str:
         hint = _COMPILED_HINT if _compiled_code_ran() else ""
+        kinds = ", ".join(model.kind for model in self._models)
+        if self._has_begun and kinds and not any(model.trains for model in self._models):
+            return (
+                f"no optimizer holds a parameter of {kinds}, and no training followed what was called{hint}; make a "
+                "PrecisionDebugger in the script to record it"
+            )
         if self._unseen and self._models.wanted is None:
             return (
                 f"an optimizer has made {self._unseen} step(s), and no call of a model was seen before{hint}; call the "

@@ -72,6 +72,11 @@ class TrainingCalls:
         self._left_out = None
         return True
 
+    def learn_from_backward(self) -> None:
+        """Take note that gradients were computed of the last call: one after ``model.eval()`` counts from then on."""
+        if self._left_out is Use.EVAL_MODE:
+            self._needed, self._left_out = self._left_out, None
+
     def learn_from_step(self) -> None:
         """Take note that an optimizer has stepped although the calls since its last step were left out."""
         if self._left_out is Use.EVAL_MODE or self.only_left_out:

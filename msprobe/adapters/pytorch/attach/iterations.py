@@ -2,8 +2,8 @@
 
 An *update* is the step of an optimizer, or parameters that the program changes or gradients that it clears by itself.
 An iteration ends after an update when every optimizer of the program has made one in it; or else before the program,
-after an update, comes back to a call that it made before that update: the same model, or the same ``zero_grad``, called
-from the same place.
+after an update, comes back to a call that it made before that update: the same model, the same ``zero_grad``, or the
+same ``step(closure)``, called from the same place.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.attach.module_tree import parameters_in
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 
 Site = tuple[int, ...]
@@ -51,6 +52,7 @@ class Iterations:
         self.ended_by: str | None = None
         self._updated: set[int] = set()
         self._called: set[int] = set()
+        self._parts: set[int] = set()
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
@@ -61,6 +63,7 @@ class Iterations:
         self.went_backward = False
         self._updated.clear()
         self._called = set()
+        self._parts.clear()
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
         self._parameters = ChangesByHand()
@@ -73,18 +76,27 @@ class Iterations:
         """Return the ids of the models that were called in this iteration."""
         return self._called
 
+    def has_called(self, part: nn.Module) -> bool:
+        """Return whether a model, or this part of one, was called in this iteration."""
+        return id(part) in self._parts
+
     def is_repeated(self, model: nn.Module, site: Site) -> bool:
         """Return whether this call was made before in this iteration."""
         return (id(model), site) in self._since or (id(model), site) in self._before
 
-    def call(self, model: nn.Module, site: Site) -> None:
-        """Take note of a call of a model that belongs to this iteration."""
+    def call(self, model: nn.Module, part: nn.Module, site: Site) -> None:
+        """Take note of a call of a model, or of a part of it, that belongs to this iteration."""
         self._called.add(id(model))
+        self._parts.add(id(part))
         self._since.add((id(model), site))
 
-    def clear(self, owner: Any, site: Site, running: bool) -> None:
-        """Take note of a ``zero_grad`` of an optimizer or model, in this iteration or (not ``running``) before it."""
-        (self._since if running else self._ahead).add((id(owner), site))
+    def note(self, owner: Any, site: Site) -> None:
+        """Take note of a call in this iteration that is none of a model."""
+        self._since.add((id(owner), site))
+
+    def ahead(self, owner: Any, site: Site) -> None:
+        """Take note of a call that may belong to the next iteration, which has not begun."""
+        self._ahead.add((id(owner), site))
 
     def watch(self, model: nn.Module) -> None:
         """Look for changes by hand of a model that is trained."""
@@ -94,7 +106,8 @@ class Iterations:
         """Return whether a call is the first of the next iteration.
 
         Args:
-            owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them.
+            owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them, or is
+                given what calls the model.
             site: where.
             optimized: whether there is an optimizer.
             method: what is called of it, with a dot in front.
@@ -153,7 +166,7 @@ class ChangesByHand:
         if id(model) in self._models:
             return
         self._models.add(id(model))
-        trained = [one for one in model.parameters() if one.requires_grad and not nn.parameter.is_lazy(one)]
+        trained = [one for one in parameters_in(model) if one.requires_grad and not nn.parameter.is_lazy(one)]
         self._seen.update({id(one): (weakref.ref(one), one._version) for one in trained[:_SAMPLES]})
 
     def settle(self) -> None:

@@ -68,6 +68,7 @@ class Models:
         self._training = False
         self._models: list[Model] = []
         self._by_call: dict[int, tuple[weakref.ref[nn.Module], Model]] = {}
+        self._untrained_parts: set[int] = set()  # the ids of parts of a trained model that no optimizer holds
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models)
@@ -99,7 +100,19 @@ class Models:
         for model in self._models if tree.trained else ():
             module = model.module
             model.trains = module is not None and not parameters_of(module).isdisjoint(tree.trained)
+        for part, model in list(self._by_call.values()) if tree.trained else ():
+            self._note_part(part(), model, tree)
         return [module for top, _ in tree.models() for module in modules_in(top)]
+
+    def trains(self, model: Model, part: nn.Module) -> bool:
+        """Return whether a call of ``part``, which is a model or a part of one, calls something that is trained."""
+        return model.trains and id(part) not in self._untrained_parts
+
+    def _note_part(self, part: nn.Module | None, model: Model, tree: ModuleTree) -> None:
+        if part is not None and model.trains and tree.trained and parameters_of(part).isdisjoint(tree.trained):
+            self._untrained_parts.add(id(part))
+        else:
+            self._untrained_parts.discard(id(part))
 
     def known(self, module: nn.Module) -> Model | None:
         """Return the model that calls of ``module`` are calls of; None where none was found yet."""
@@ -135,7 +148,8 @@ class Models:
             self.called[class_name(module)] = None
 
     def _remember(self, entries: Iterable[nn.Module], called: nn.Module) -> Model:
-        module, trains, main = self._place(called)
+        tree = ModuleTree(self._held())
+        module, trains, main = self._place(called, tree)
         model = next((one for one in self._models if one.module is module), None)
         if model is None:
             model = Model(self._name(module, main), module, trains, TrainingCalls(self._training))
@@ -143,18 +157,15 @@ class Models:
             self._models.append(model)
         for one in (*entries, module):
             self._by_call[id(one)] = weakref.ref(one), model
+            self._note_part(one, model, tree)
         return model
 
-    def _place(self, called: nn.Module) -> tuple[nn.Module, bool, bool]:
+    def _place(self, called: nn.Module, tree: ModuleTree) -> tuple[nn.Module, bool, bool]:
         """Return the model that a module belongs to, whether that is trained, and whether it may be the main one."""
-        held, own = self._held(), parameters_of(called)
-        if own.issuperset(held) and held:
-            return called, True, True
-        tree = ModuleTree(held) if held else None
-        if tree is None or not tree.trained:
+        if not tree.trained:
             return called, any(one.requires_grad for one in called.parameters()), True
         module = called if self.wanted is not None else tree.model_of(called)
-        trains = not tree.trained.isdisjoint(own)
+        trains = not tree.trained.isdisjoint(parameters_of(module))
         return module, trains, self.wanted is not None or (trains and len(tree.models()) == 1)
 
     def _name(self, module: nn.Module, main: bool) -> str:

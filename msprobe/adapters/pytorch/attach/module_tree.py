@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import deque
 from collections.abc import Collection, Iterator
 
+import torch
 from torch import nn
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+_Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
+_seen: dict[int, _Seen] = {}
+"""The parameters of each module when it was last looked at outside of ``torch.func.functional_call``, by its id."""
 
 
 def wrapped_modules(module: nn.Module) -> list[nn.Module]:
@@ -33,7 +38,7 @@ class ModuleTree:
         self._parents: dict[int, list[nn.Module]] = {}
         holders: list[nn.Module] = []
         self.trained: set[int] = set()
-        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]:
+        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)] if trained else ():
             for child in _children(module):
                 self._parents.setdefault(id(child), []).append(module)
             own = {id(one) for one in _own_parameters(module)}.intersection(trained)
@@ -54,15 +59,18 @@ class ModuleTree:
     def model_of(self, called: nn.Module) -> nn.Module:
         """Return the model that a call of ``called`` trains.
 
-        It is that module, or the smallest one around it, that holds every trained parameter of the outermost module
-        around it: parts that are called one by one belong to the model that has them.
+        It is that module, or the smallest one around it, that holds every parameter of the outermost module around it
+        that is trained or requires a gradient: parts that are called one by one belong to the model that has them, also
+        one that was not given to an optimizer.
         """
-        if not parameters_of(called) & self.trained:
+        whole = {id(one) for top in self._tops([called]) for one in parameters_in(top) if self._may_train(one)}
+        own = {id(one) for one in parameters_in(called) if self._may_train(one)}
+        if not own or whole.isdisjoint(self.trained):
             return called
-        whole: set[int] = set()
-        for top in self._tops([called]):
-            whole |= parameters_of(top) & self.trained
         return next((one for one in self._around(called) if parameters_of(one) >= whole), called)
+
+    def _may_train(self, parameter: nn.Parameter) -> bool:
+        return parameter.requires_grad or id(parameter) in self.trained
 
     def _around(self, module: nn.Module) -> Iterator[nn.Module]:
         """Yield a module and those around it, from the inside to the outside."""
@@ -82,7 +90,12 @@ class ModuleTree:
 
 def parameters_of(module: nn.Module) -> set[int]:
     """Return the ids of the parameters of a module and of the modules inside it."""
-    return {id(parameter) for one in modules_in(module) for parameter in _own_parameters(one)}
+    return {id(parameter) for parameter in parameters_in(module)}
+
+
+def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters of a module and of the modules inside it, also where it is called with others for once."""
+    return (parameter for one in modules_in(module) for parameter in _own_parameters(one))
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:
@@ -103,5 +116,13 @@ def _children(module: nn.Module) -> list[nn.Module]:
 
 
 def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
-    held = vars(module).get("_parameters") or {}
-    return [one for _, one in held.items() if isinstance(one, nn.Parameter)]
+    held = list((vars(module).get("_parameters") or {}).values())
+    own = [one for one in held if isinstance(one, nn.Parameter)]
+    if len(own) < sum(isinstance(one, torch.Tensor) for one in held):
+        seen = _seen.get(id(module))
+        if seen is not None and seen[0]() is module:
+            return [one for ref in seen[1] if (one := ref()) is not None]
+    elif own:
+        key = id(module)
+        _seen[key] = weakref.ref(module, lambda _: _seen.pop(key, None)), [weakref.ref(one) for one in own]
+    return own

@@ -29,8 +29,8 @@ class UpdateReports(Protocol):
         """Take note of a new optimizer, whose parameters are known."""
         ...
 
-    def update_begins(self, by_closure: bool) -> None:
-        """Take note that an update begins; ``by_closure``: the optimizer itself calls the model."""
+    def update_begins(self, optimizer: Any, by_closure: bool) -> None:
+        """Take note that an update of an optimizer begins; ``by_closure``: it calls the model itself."""
         ...
 
     def update_ends(self, optimizers: Iterable[int]) -> None:
@@ -153,7 +153,7 @@ class Optimizers:
         updates = self._updates
         if not updates.depth:
             updates.optimizers.clear()
-            self._reports.update_begins(by_closure)
+            self._reports.update_begins(optimizer, by_closure)
         updates.optimizers.add(id(optimizer))
         updates.depth += 1
         try:

@@ -112,6 +112,12 @@ class TorchOptimizerTap:
         names = [name for name in self._names.of(kept) if name is not None] if kept else []
         return {"count": len(names), "parameters": names[:_NAMES_SHOWN]} if names else None
 
+    def _step_done(self, optimizer: Any, with_closure: bool) -> dict[str, Any] | None:
+        """Remember the gradients that a step has used; return those that its closure has added to earlier ones."""
+        kept = self._kept_at(optimizer) if with_closure else None
+        self._kept.step_done(optimizer)
+        return None if kept is None else {"by_closure": True, **kept}
+
     def _generations(self) -> Patches:
         return generation_calls(self._current, self._names.models())
 
@@ -136,7 +142,10 @@ class TorchOptimizerTap:
             if running.records and observer is not None:
                 observer.leave(running.records.pop())
                 if optimizer is not None and not is_traced():
-                    observer.training_call("", lambda: self._kept.step_done(optimizer), None)
+                    with_closure = any(map(callable, (*args, *kwargs.values())))
+                    observer.training_call(
+                        "kept_gradients", lambda: self._step_done(optimizer, with_closure), optimizer
+                    )
 
         block = torch.autograd.profiler.record_function
         original = block.__exit__

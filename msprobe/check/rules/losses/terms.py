@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msprobe.check.facts.calls import Call
-from msprobe.check.facts.dataflow import cut_off, differentiated, mark, mark_of
+from msprobe.check.facts.dataflow import cut_off, differentiated, gradients_of_inputs, mark, mark_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import RunFacts, trained_calls
 from msprobe.check.facts.step_facts import HALF_PRECISION, BatchTensor, Tensor
@@ -56,14 +56,15 @@ def added_without_path(view: StepView) -> Iterator[Finding]:
         return
     trained = (parameter for parameter in view.facts.parameters.values() if parameter.requires_grad)
     values = (parameter.used or parameter.left for parameter in trained)
-    cut_ones = cut_off(view.calls, {mark_of(value) for value in values if value is not None})
+    known = {mark_of(value) for value in values if value is not None}
+    cut_ones = cut_off(view.calls, known | gradients_of_inputs(view.calls))
     alive = differentiated(view.calls)
     for call, cut in sums:
         if cut in cut_ones and cut in alive:
             reason = (
                 f"{call.function} adds a number that is made of results of the model and needs no gradient to a loss: "
-                "it has no path to a parameter, so this term trains nothing (it is made of counts, of an argmax, or of "
-                "a detached result)"
+                "it has no path to a parameter, so this term trains nothing (it is made of counts, of an argmax, of a "
+                "detached result, or of a gradient without create_graph=True)"
             )
             yield view.finding("loss_without_path", call, reason, certainty="likely")
             return
@@ -273,7 +274,8 @@ RULES = (
         "What is differentiated has a path to the parameters, and so has each of its terms.",
         (CALLS, BACKWARD),
         "certain",
-        "Look for detach(), no_grad, .data, .item() or numpy() between the model and the loss.",
+        "Look for detach(), no_grad, .data, .item(), numpy() or autograd.grad() without create_graph=True between the "
+        "model and the loss.",
         of_step=terms_without_path,
         of_run=no_gradient_at_all,
     ),

@@ -143,7 +143,8 @@ class DumpSession:
         What starts at the first call of a model comes too late for a function that the program has looked up before:
         in ``loss(model(x), y)`` Python looks ``loss`` up first. Between a stop and a start wrappers pass through.
         """
-        if self._taps is None and self._held is None and self.plan.apis and self._selects_step():
+        wanted = self._step_filter.wants_step(self.current_step) and not self._budget.reached
+        if self._taps is None and self._held is None and self.plan.apis and wanted:
             with noted_in(self._applied), contextlib.ExitStack() as held:
                 hold_functions(self.backend, held)
                 self._held = held.pop_all()

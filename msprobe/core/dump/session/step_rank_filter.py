@@ -57,9 +57,13 @@ class StepRankFilter:
         self._unmet = ""  # why no rank of the job is selected
         self._collected = False
 
+    def wants_step(self, number: int) -> bool:
+        """Return whether step ``number`` would be collected, which may never begin."""
+        return (not self._steps or number in self._steps) and number % self._every == 0
+
     def selects_step(self, number: int) -> bool:
-        """Return whether step ``number`` is collected."""
-        if (not self._steps or number in self._steps) and number % self._every == 0:
+        """Return whether step ``number``, which begins, is collected."""
+        if self.wants_step(number):
             self._collected = True
             return True
         self._rejected = (self._rejected or (number, number))[0], number

@@ -167,7 +167,7 @@ class SourceSearch:
         if self.first is not None:
             return None
         word = {VALUE: "", PARAMETER: "parameter"}.get(value.slot, "input")
-        reason = f"{value.text} is in its {word} {value.suffix} already; no recorded call made it"
+        reason = f"{value.text} is in its {word} {value.suffix} already; no earlier call of the step made it"
         if value.slot == VALUE:
             reason = f"{value.text} in a saved value"
         self.first = Source(position, name, value.suffix, reason, made=False)

@@ -13,11 +13,13 @@ import pytest
 import msprobe
 from tests.adapters.mindspore import graph_programs
 from tests.adapters.recorded import Recorded, read
+from tests.matrices import matrix_params
 
 pytestmark = pytest.mark.mindspore
 Ran = Callable[[str], tuple[Path, dict[str, bool]]]
 STATIC = [(mode, net) for mode in ("graph", "jit") for net in ("chain", "shared", "branches")]
 COMPARED = [*STATIC, ("jit", "between"), ("graph", "loop")]
+SAMPLED = matrix_params("wide", COMPARED, {f"graph-{net}" for mode, net in COMPARED if mode == "graph"})
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +46,14 @@ def calls(recorded: Recorded) -> list[str]:
     return [name for name in recorded.names() if ".parameters_grad." not in name]
 
 
-@pytest.mark.parametrize("mode", ["dynamic", "graph", "jit"])
+@pytest.mark.parametrize("mode", matrix_params("wide", ["dynamic", "graph", "jit"], {"dynamic", "graph"}))
 def test_results_and_gradients_keep_their_bits(mode: str, ran: Ran) -> None:
     same = ran(mode)[1]
     assert len(same) >= 6
     assert [net for net, is_same in same.items() if not is_same] == []
 
 
-@pytest.mark.parametrize(("mode", "net"), COMPARED, ids=[f"{mode}-{net}" for mode, net in COMPARED])
+@pytest.mark.parametrize(("mode", "net"), SAMPLED)
 def test_calls_stand_as_in_a_dynamic_graph(mode: str, net: str, ran: Ran) -> None:
     dynamic, static = found(ran, "dynamic", net), found(ran, mode, net)
     assert calls(static) == calls(dynamic)
@@ -61,9 +63,15 @@ def test_calls_stand_as_in_a_dynamic_graph(mode: str, net: str, ran: Ran) -> Non
 @pytest.mark.parametrize("net", ["chain", "shared", "branches"])
 def test_gradients_of_parameters_stand_as_in_a_dynamic_graph(net: str, ran: Ran) -> None:
     assert found(ran, "graph", net).names() == found(ran, "dynamic", net).names()
+
+
+@pytest.mark.matrix("wide")
+@pytest.mark.parametrize("net", ["chain", "shared", "branches"])
+def test_under_jit_there_are_the_same_gradients_of_parameters(net: str, ran: Ran) -> None:
     assert sorted(found(ran, "jit", net).names()) == sorted(found(ran, "dynamic", net).names())
 
 
+@pytest.mark.matrix("wide")
 def test_gradients_under_control_flow_and_recomputation_are_whole(tmp_path: Path) -> None:
     ended = graph_programs.run("conditions.py", tmp_path)
     equal = json.loads(ended.stdout.split("EQUAL ", 1)[1].splitlines()[0])
@@ -74,7 +82,7 @@ def test_gradients_under_control_flow_and_recomputation_are_whole(tmp_path: Path
     assert "[WARNING]" not in ended.stderr and "[ERROR]" not in ended.stderr
 
 
-@pytest.mark.parametrize("mode", ["graph", "jit"])
+@pytest.mark.parametrize("mode", matrix_params("wide", ["graph", "jit"], {"graph"}))
 def test_scope_keeps_the_calls_that_it_keeps_in_a_dynamic_graph(mode: str, ran: Ran) -> None:
     names = found(ran, mode, "scope").names()
     assert names == found(ran, "dynamic", "scope").names()
@@ -84,12 +92,12 @@ def test_scope_keeps_the_calls_that_it_keeps_in_a_dynamic_graph(mode: str, ran: 
     ]
 
 
-@pytest.mark.parametrize(("mode", "net"), COMPARED, ids=[f"{mode}-{net}" for mode, net in COMPARED])
+@pytest.mark.parametrize(("mode", "net"), SAMPLED)
 def test_a_static_run_is_the_same_as_a_dynamic_one(mode: str, net: str, ran: Ran) -> None:
     assert msprobe.compare(str(ran(mode)[0] / net), str(ran("dynamic")[0] / net)).verdict == "same"
 
 
-@pytest.mark.parametrize("mode", ["graph", "jit"])
+@pytest.mark.parametrize("mode", matrix_params("wide", ["graph", "jit"], {"graph"}))
 def test_a_faulty_layer_is_named_first(mode: str, ran: Ran) -> None:
     result = msprobe.compare(str(ran(mode)[0] / "faulty"), str(ran("dynamic")[0] / "chain"))
     assert result.verdict == "diverged"

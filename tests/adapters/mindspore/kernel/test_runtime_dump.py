@@ -159,6 +159,7 @@ def test_an_earlier_dump_in_the_folder_is_let_alone(space: Path) -> None:
     assert [place.step for place in find_dumps(space / "twice/dump", "all")] == [0, 1]
 
 
+@pytest.mark.matrix("wide")
 @pytest.mark.slow
 def test_ranks_that_were_not_asked_for_leave_nothing(space: Path) -> None:
     command = [sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"]

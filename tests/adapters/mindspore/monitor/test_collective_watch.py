@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ranks import run_msrun
+from tests.ranks import run_mindspore_ranks
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "watched_collectives.py"
 
@@ -17,9 +17,10 @@ def rows(folder: Path, rank: int, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
+@pytest.mark.matrix("wide")
 @pytest.mark.slow
 def test_two_ranks_that_add_up_their_gradients(tmp_path: Path) -> None:
-    run_msrun(PROGRAM, 2, tmp_path / "out")
+    run_mindspore_ranks(PROGRAM, 2, tmp_path / "out")
     norms = {}
     for rank in (0, 1):
         for name in ("grad_unreduced", "grad_reduced"):

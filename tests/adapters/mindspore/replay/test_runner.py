@@ -113,6 +113,7 @@ PLANTS = [
 ]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("owner", "name", "change"), PLANTS, ids=[name for _, name, _ in PLANTS])
 def test_a_planted_function_is_found(
     owner: Any,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.ranks import run_msrun
+from tests.ranks import run_mindspore_ranks
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "collectives.py"
 
@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "collectives.py"
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The documents of both processes, as ``step0/rank1``."""
     folder = tmp_path_factory.mktemp("collectives")
-    run_msrun(PROGRAM, 2, folder / "dump")
+    run_mindspore_ranks(PROGRAM, 2, folder / "dump")
     found = (folder / "dump").glob("step*/*/dump.json")
     return {f"{path.parent.parent.name}/{path.parent.name}": json.loads(path.read_text()) for path in found}
 

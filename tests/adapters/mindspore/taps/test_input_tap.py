@@ -62,6 +62,7 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one.asnumpy().tobytes() == other.asnumpy().tobytes())
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 @pytest.mark.parametrize("cell", ["Cell.fc1.Dense.forward.0", "Cell.mix.Mixing.forward.0"])
 def test_the_recorded_input_is_computed_with_and_nothing_is_dumped(bench: Any, net: Mlp, cell: str, level: str) -> None:

@@ -139,6 +139,7 @@ COMBINATIONS = [
 ]
 
 
+@pytest.mark.matrix("wide", sample=6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "task", "section"), COMBINATIONS)
 def test_a_step_is_compiled_as_before_after_an_operator_has_raised(

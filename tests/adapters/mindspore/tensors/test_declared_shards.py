@@ -18,7 +18,7 @@ from msprobe.core.errors import MsprobeException
 from msprobe.mindspore import PrecisionDebugger
 from msprobe.mindspore.parallel import shard
 from tests.fresh_debugger import forget
-from tests.ranks import run_msrun
+from tests.ranks import run_mindspore_ranks
 
 pytestmark = pytest.mark.mindspore
 PROGRAM = Path(__file__).parents[1] / "programs" / "declared_groups.py"
@@ -115,5 +115,5 @@ def test_every_kind_of_record_says_it(tmp_path: Path, two_ranks: pytest.MonkeyPa
 @pytest.mark.matrix("layouts")
 @pytest.mark.slow
 def test_groups_of_real_ranks(tmp_path: Path) -> None:
-    run_msrun(PROGRAM, 2, tmp_path)
+    run_mindspore_ranks(PROGRAM, 2, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]

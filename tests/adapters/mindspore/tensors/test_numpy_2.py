@@ -82,6 +82,7 @@ def test_the_environment_is_what_this_file_says(numpy_2: Path) -> None:
     assert np.__version__.startswith("1.")
 
 
+@pytest.mark.matrix("wide")
 def test_mindspore_alone_fails_at_its_first_number(numpy_2: Path) -> None:
     done = run("-c", TRAP, numpy=numpy_2)
     assert done.returncode != 0
@@ -111,6 +112,7 @@ def test_bfloat16_is_measured_and_saved_with_both(dumps: dict[str, tuple[Dump, s
         assert (number["Max"], "data_name" in number) == (2.0, True)
 
 
+@pytest.mark.matrix("wide")
 @pytest.mark.parametrize(
     "tests",
     [["tests/adapters/mindspore/tensors/test_values.py"], ["tests/contracts", "-k", "mindspore"]],

@@ -114,6 +114,7 @@ def through_views(fault: float = 1.0) -> None:
 PARTS = [rows, cache, masked, through_views]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("program", [viewed, like, new, computed, *PARTS])
 def test_two_equal_runs_are_the_same(tmp_path: Path, program: Callable[[], Any], options: dict[str, Any]) -> None:
@@ -123,6 +124,7 @@ def test_two_equal_runs_are_the_same(tmp_path: Path, program: Callable[[], Any],
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("program", PARTS)
 def test_a_fault_in_what_is_written_is_found(tmp_path: Path, program: Callable[[float], Any], task: str) -> None:

@@ -190,3 +190,74 @@ def test_models_that_are_gone_leave_their_name() -> None:
             trained(model, lambda model=model: model(X), times=1)  # type: ignore[misc]
             del model
     assert notes.iterations == [{"Net"}] * 2
+
+
+def test_a_model_that_is_called_with_other_parameters_is_the_model_that_trains(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The inner steps of meta-learning are no changes of the parameters by the program."""
+    with followed() as notes:
+        model, rate = Net(), nn.ParameterDict({"rate": nn.Parameter(torch.tensor(0.1))})
+        optimizer = torch.optim.SGD([*model.parameters(), *rate.parameters()], 0.1)
+
+        def loss(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            return torch.func.functional_call(model, parameters, (X,)).square().mean()
+
+        for _ in range(3):
+            adapted: dict[str, torch.Tensor] = dict(model.named_parameters())
+            for _ in range(2):
+                gradients = torch.func.grad(loss)(adapted)
+                adapted = {name: one - rate["rate"] * gradients[name] for name, one in adapted.items()}
+            optimizer.zero_grad()
+            loss(adapted).backward()
+            optimizer.step()
+    assert notes.iterations == [{"Net:Net"}] * 3
+    assert "is attached to Net as Module.Net; a step ends when SGD has made a step" in capsys.readouterr().err
+
+
+def test_a_model_that_is_only_evaluated_beside_a_training_that_was_not_seen() -> None:
+    with followed() as notes:
+        model, frozen = Net(), Encoder().requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            [frozen(X) for _ in range(2)]
+            nn.functional.linear(X, model.a.weight).mean()
+            optimizer.step()
+    assert notes.iterations == []
+    assert notes.reason.startswith("no optimizer holds a parameter of Encoder")
+
+
+class Agent(Holder):
+    def actor_and_critic(self) -> torch.Tensor:
+        return self.encoder(X) + self.decoder(X)
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_part_that_no_optimizer_holds_belongs_to_the_model_that_has_it(
+    part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with followed() as notes:
+        model = Agent()
+        optimizer = torch.optim.SGD(getattr(model, part).parameters(), 0.1)
+        for _ in range(2):
+            model.actor_and_critic().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert notes.iterations == [{"Agent"}] * 2
+    assert "is attached to Agent; " in capsys.readouterr().err
+
+
+def test_a_target_in_the_model_begins_an_iteration_as_one_beside_it_does() -> None:
+    """What no optimizer holds is there for what is trained, also inside of the same model."""
+    with followed() as notes:
+        model, running = Agent(), []
+        model.encoder.register_forward_hook(lambda *_: running.append((len(notes.iterations), notes.is_open)))
+        optimizer = torch.optim.SGD(model.decoder.parameters(), 0.1)
+        for _ in range(3):
+            with torch.no_grad():
+                target = model.encoder(X)
+            optimizer.zero_grad()
+            (model.decoder(X) - target).mean().backward()
+            optimizer.step()
+    assert running == [(0, True), (1, True), (2, True)]
+    assert notes.iterations == [{"Agent"}] * 3

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.adapters.pytorch.attach.followed import followed
+from tests.adapters.pytorch.attach.followed import Notes, followed
 
 pytestmark = pytest.mark.torch
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -73,6 +73,24 @@ def with_closures() -> None:
 
     for _ in range(3):
         optimizer.step(closure)
+
+
+def with_closures_after_another_optimizer() -> None:
+    """As trainings of physics-informed networks end."""
+    model = Net()
+    first = torch.optim.Adam(model.parameters())
+    loss(model).backward()
+    first.step()
+    last = torch.optim.LBFGS(model.parameters(), max_iter=2)
+
+    def closure() -> float:
+        last.zero_grad()
+        value = loss(model)
+        value.backward()
+        return value.item()
+
+    for _ in range(2):
+        last.step(closure)
 
 
 def with_a_scaler_that_skips() -> None:
@@ -180,6 +198,25 @@ def with_two_passes() -> None:
         optimizer.zero_grad()
 
 
+def with_an_evaluation(*, train: bool, graph: bool = False, batches: int = 1) -> Callable[[], None]:
+    """The model is set to train again before each iteration, or not; the evaluation computes graphs, or not."""
+
+    def run() -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            model.train(train or model.training)
+            loss(model).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            model.eval()
+            with torch.set_grad_enabled(graph):
+                [loss(model) for _ in range(batches)]
+
+    return run
+
+
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     ("train", "ends"),
     [
@@ -187,6 +224,7 @@ def with_two_passes() -> None:
         (with_a_new_optimizer_each_time, "when SGD has made a step"),
         (with_accumulation, "when SGD has made a step"),
         (with_closures, "when LBFGS has made a step"),
+        (with_closures_after_another_optimizer, "when Adam has made a step"),
         (with_a_scaler_that_skips, "when SGD has made a step"),
         (with_steps_that_the_program_skips, "when SGD has made a step"),
         (with_two_optimizers_of_one_model, "when each of 2 optimizers (Adam and SGD) has made a step"),
@@ -197,6 +235,10 @@ def with_two_passes() -> None:
         (by_hand_from_gradients, "the program itself has changed parameters or cleared gradients"),
         (by_hand_with_accumulation, "the program itself has changed parameters or cleared gradients"),
         (with_two_passes, "when SGD has made a step"),
+        (with_an_evaluation(train=True), "when SGD has made a step"),
+        (with_an_evaluation(train=False), "when SGD has made a step"),
+        (with_an_evaluation(train=True, graph=True), "when SGD has made a step"),
+        (with_an_evaluation(train=True, graph=True, batches=3), "when SGD has made a step"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -247,6 +289,66 @@ def test_clearing_gradients_begins_an_iteration_as_a_call_does() -> None:
                 discriminator(generator(X)).mean().backward()
                 ours.step()
     assert len(notes.iterations) == 6
+
+
+def places_of_calls(model: nn.Module, notes: Notes) -> list[tuple[int, bool]]:
+    """Return a list that gets, with each call of a model, the number of its iteration and whether one runs."""
+    places: list[tuple[int, bool]] = []
+    model.register_forward_hook(lambda *_: places.append((len(notes.iterations), notes.is_open)))
+    return places
+
+
+def test_what_a_generator_makes_without_autograd_belongs_to_the_iteration_that_it_is_for() -> None:
+    with followed() as notes:
+        generator, critic = Generator(), Discriminator()
+        ours, theirs = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+        places = places_of_calls(generator, notes)
+        for number in range(6):
+            with torch.no_grad():
+                fake = generator(X)
+            theirs.zero_grad()
+            (critic(X) - critic(2 * fake)).mean().backward()
+            theirs.step()
+            if number % 3 == 2:
+                ours.zero_grad()
+                critic(generator(X)).mean().backward()
+                ours.step()
+    assert places == [(number, True) for number in (0, 1, 2, 2, 3, 4, 5, 5)]
+    assert len(notes.iterations) == 6
+
+
+def test_a_look_at_what_a_generator_has_learned_belongs_to_no_iteration() -> None:
+    """Also where it is made in training mode."""
+    with followed() as notes:
+        generator, critic = Generator(), Discriminator()
+        ours, theirs = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+        for _ in range(3):
+            theirs.zero_grad()
+            (critic(X) - critic(generator(X).detach())).mean().backward()
+            theirs.step()
+            ours.zero_grad()
+            critic(generator(X)).mean().backward()
+            ours.step()
+            with torch.no_grad():
+                generator(X)
+            assert not notes.is_open
+    assert len(notes.iterations) == 3
+    assert "pause" not in notes.events and "forget" not in notes.events
+
+
+def test_a_first_look_at_a_model_belongs_to_no_iteration() -> None:
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        places = places_of_calls(model, notes)
+        for _ in range(3):
+            with torch.no_grad():
+                loss(model)
+            optimizer.zero_grad()
+            loss(model).backward()
+            optimizer.step()
+    assert places == [(0, True), (0, True), (1, False), (1, True), (2, False), (2, True)]
+    assert notes.events.count("forget") == 1
 
 
 def test_an_optimizer_of_inputs_ends_no_iteration_of_a_training() -> None:

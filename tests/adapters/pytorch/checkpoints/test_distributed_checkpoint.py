@@ -52,6 +52,7 @@ def test_what_is_no_weight_is_counted(tmp_path: Path) -> None:
     assert (list(found.tensors), sorted(found.skipped)) == (["w"], ["n", "nested.lr"])
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_fsdp_with_optimizer_against_the_whole_state_dict(ranks: int, tmp_path: Path) -> None:
     run_ranks(

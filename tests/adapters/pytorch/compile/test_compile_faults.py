@@ -94,6 +94,7 @@ def _broken(*_: Any) -> Any:
     raise ValueError("broken probe")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("where", ["at_run_time", "while_tracing"])
 def test_a_probe_that_fails_is_told_and_changes_nothing(
@@ -130,6 +131,7 @@ def test_a_step_of_compiled_code_alone_says_which_levels_see_it(
     )
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("level", ["L1", "mix"])
 def test_what_is_compiled_while_collecting_has_its_gradients(bench: Any, level: str, backend: str) -> None:
@@ -191,6 +193,7 @@ assert torch.relu in torch._dynamo.trace_rules.get_torch_obj_rule_map()
 """
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 def test_a_compiler_that_is_loaded_while_collecting_sees_the_originals(level: str, tmp_path: Path) -> None:
     """A process of its own, because this one has loaded the compiler."""

@@ -149,6 +149,7 @@ def assert_same_results(found: dict[str, Any], expected: dict[str, Any], exact: 
             torch.testing.assert_close(found[name], value)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -168,6 +169,7 @@ def _assert_equal(found: Any, expected: Any) -> None:
     assert found == expected
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_collecting_changes_no_result_of_compiled_code(bench: Any, backend: str) -> None:
     model = Two()
@@ -178,6 +180,7 @@ def test_collecting_changes_no_result_of_compiled_code(bench: Any, backend: str)
     assert_same_results(observed, idle, exact=backend != "inductor")
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("level", ["L0", "mix", "L1"])
 def test_there_are_no_graph_breaks(bench: Any, level: str) -> None:
     model = Two()
@@ -234,6 +237,7 @@ def test_a_second_debugger_records_what_the_first_has_compiled(bench: Any) -> No
     assert len(first) == 8
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("make_compiled", ["whole", "inner", "in_place"])
 def test_names_do_not_depend_on_what_was_compiled(bench: Any, make_compiled: str) -> None:
     model = Nested(Mlp())
@@ -316,6 +320,7 @@ def test_filters(bench: Any, section: Any, count: int) -> None:
     assert len(found) == count
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("mode", ["statistics", "md5", "xor"])
 def test_summary_modes(bench: Any, mode: str) -> None:
     model, section = Mlp(), {"summary_mode": mode}

@@ -73,6 +73,7 @@ def test_one_graph_serves_all_sizes_with_the_names_of_eager_mode(tmp_path: Path,
     assert (summary.verdict, summary.incomplete) == ("same", [])
 
 
+@pytest.mark.matrix("wide")
 def test_many_rows_of_an_eager_and_a_compiled_run_are_one_kernel(tmp_path: Path) -> None:
     def backend(graph: Any, inputs: Any) -> Any:
         wrong = {torch.ops.aten.gelu.default: lambda x, approximate="none": x * torch.sigmoid(1.6 * x)}

@@ -82,6 +82,7 @@ def of_the_program(frames: list[str]) -> list[str]:
     return [frame for frame in frames if "test_exported_models.py" in frame and "in forward" in frame]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("strict", [False, True])
 def test_records_and_lines_are_those_of_the_model(bench: Any, strict: bool) -> None:
     eager, exported = Trained(strict=strict).both()

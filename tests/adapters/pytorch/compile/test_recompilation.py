@@ -70,6 +70,7 @@ def warmed_up() -> Step:
     return step
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @LEVELS
 @WAYS
 def test_the_program_goes_on_with_the_same_results_and_is_told(

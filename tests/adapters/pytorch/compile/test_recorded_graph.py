@@ -102,6 +102,7 @@ def test_lines_are_those_of_the_program(tmp_path: Path) -> None:
     assert stacks["Functional.gelu.1.forward"][1].endswith("\n x = block(x)")
 
 
+@pytest.mark.matrix("wide")
 def test_other_types_and_lengths(tmp_path: Path) -> None:
     for number, options in enumerate(({"dtype": torch.bfloat16}, {"lengths": (4, 6, 5)})):
         golden, target = tmp_path / f"golden{number}", tmp_path / f"target{number}"
@@ -142,6 +143,7 @@ WRONG: dict[str, tuple[Any, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_decomposition_is_named_by_module_and_line(tmp_path: Path, name: str, eager: Path) -> None:
     operator, wrong = WRONG[name]
@@ -157,6 +159,7 @@ def test_a_wrong_decomposition_is_named_by_module_and_line(tmp_path: Path, name:
     assert expected in f"{summary.first_divergence.name} {summary.first_divergence.module}"
 
 
+@pytest.mark.matrix("wide")
 def test_without_a_debugger_nothing_is_in_the_way() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)

@@ -86,6 +86,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("name", "where", "change", "kind"), FAULTS, ids=[f"{one[0]}-{one[1]}" for one in FAULTS])
 def test_a_wrong_operator_is_found_in_its_module(name: str, where: str, change: Any, kind: str) -> None:
     result, _ = check(wrong=changed(name, change, where))

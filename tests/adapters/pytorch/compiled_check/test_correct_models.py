@@ -103,6 +103,7 @@ CASES = [
 SAMPLE = {"convolutions-float32-aot_eager", "experts-bfloat16-aot_eager"}
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(("family", "dtype", "backend"), matrix_params("compiled", CASES, SAMPLE))
 def test_a_correct_model_gives_no_alarm(family: str, dtype: str, backend: str) -> None:
     torch._dynamo.reset()

@@ -72,6 +72,7 @@ def test_faults_of_another_back_end_are_named() -> None:
     assert "self.up(x)" in node.source
 
 
+@pytest.mark.matrix("wide")
 def test_operators_that_are_wrong_only_together_are_found_by_the_minifier() -> None:
     node = located(planted.square_root, joined_wrongly("add.Tensor", "rsqrt.default"))
     assert computing(node) == ["aten.add.Tensor", "aten.rsqrt.default"]
@@ -95,6 +96,7 @@ def test_right_modules_have_no_wrong_node() -> None:
     assert (result.wrong_node, result.node_note) == (None, "")
 
 
+@pytest.mark.matrix("wide")
 def test_two_passes_and_faults_that_are_gone_say_why_there_is_no_node() -> None:
     checker = PrecisionChecker(single_pass=False)
     model = Model(planted.gelu)

@@ -72,6 +72,7 @@ def test_the_script_shows_the_fault_and_its_absence(tmp_path: Path) -> None:
     assert found.stdout.endswith(b"The compiled form is right here.\n")
 
 
+@pytest.mark.matrix("wide")
 def test_the_script_of_a_wrong_kernel_of_inductor_needs_torch_alone(tmp_path: Path) -> None:
     path = tmp_path / "repro.py"
     with torch._inductor.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "accuracy"):

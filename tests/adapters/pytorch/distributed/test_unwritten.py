@@ -48,6 +48,7 @@ def test_two_equal_runs_are_the_same(folder: Path, kind: str) -> None:
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @ALL
 @pytest.mark.parametrize("fault", ["scaled", "lost"])
 def test_a_fault_is_found_where_it_is(folder: Path, kind: str, fault: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from msprobe.pytorch import TrainerMon  # noqa: E402
+from tests import forked  # noqa: E402
 from tests.monitor.trained import Net  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -48,4 +48,4 @@ def test_a_file_of_a_watched_model_is_read_without_msprobe(tmp_path: Path, monke
         "import sys, torch; model = torch.load(sys.argv[1], weights_only=False); model(torch.ones(2, 3)); "
         "assert not any(name.startswith('msprobe') for name in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program, str(tmp_path / "model.pt")], check=True)
+    subprocess.run([forked.python(), "-c", program, str(tmp_path / "model.pt")], check=True)

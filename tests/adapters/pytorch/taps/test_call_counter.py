@@ -61,6 +61,7 @@ def run(debugger: Any, given: Any, called: Any, calls: int = 3) -> None:
         debugger.stop()
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @LEVELS
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("compiled", [wrapped, in_place], ids=["wrapped", "in_place"])

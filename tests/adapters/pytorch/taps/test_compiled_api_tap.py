@@ -52,6 +52,7 @@ def data(folder: Path, step: int) -> Any:
     return json.loads(document.read_text())
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("level", ["L1", "mix"])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_the_functions_of_a_graph_are_those_of_an_eager_run(backend: str, level: str, tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("owner", [Kernels, Heavier], ids=["own", "inherited"])
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_of_a_class_are_called_as_they_are_written(

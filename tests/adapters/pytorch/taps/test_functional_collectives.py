@@ -49,6 +49,7 @@ def under_way() -> torch.Tensor:
     return result
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("mode", ["statistics", "md5"])
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("async_dump", [False, True])

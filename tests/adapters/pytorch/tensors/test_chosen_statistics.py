@@ -24,6 +24,7 @@ def tensors(node: Any) -> Iterator[dict[str, Any]]:
             yield from tensors(part)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("chosen", [["mean"], ["max", "l2norm"], ["max", "min", "mean", "l2norm"]], ids="-".join)
 @pytest.mark.parametrize("async_dump", [False, True], ids=["now", "async"])
 def test_what_is_listed_is_written_with_the_values_it_always_has(

@@ -43,6 +43,7 @@ def test_every_dtype_agrees_with_the_definition(dtype: DType, n: int) -> None:
     check(random_bits(dtype, n, seed=n), dtype)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.skipif(fused is None, reason="the compiled kernel is not installed")
 @pytest.mark.parametrize("precision", ["low", "high"])
 @by_dtype

@@ -78,6 +78,7 @@ def through_views(fault: float) -> None:
 PROGRAMS = [rows, selected, cache, masked, indexed, scattered, through_views]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     "options",
     [{}, {"statistics": {"summary_mode": "md5"}}, {"task": "tensor"}, {"statistics": {"list": ["Aten."]}}],
@@ -118,6 +119,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize(("program", "where"), FAULTS)
 def test_a_fault_in_what_is_written_is_found(
@@ -130,6 +132,7 @@ def test_a_fault_in_what_is_written_is_found(
     assert (result.verdict, result.summary.first_divergence.target) == ("diverged", where)
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 @pytest.mark.parametrize("hidden", [0, 1, 2])
 @pytest.mark.parametrize("maker", ["empty", "zeros"])

@@ -53,6 +53,7 @@ def test_tensors_without_numbers_have_none() -> None:
         assert projected(tensor, True) is None
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("summary_mode", ["statistics", "md5", "xor"])
 @pytest.mark.parametrize("background", [False, True], ids=["at_once", "async_dump"])
 def test_recorded_where_it_is_asked_for(bench: Any, summary_mode: str, background: bool) -> None:
@@ -111,6 +112,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @needs_kernel
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.complex64, torch.complex128, torch.int32, torch.int16], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -141,6 +141,7 @@ COPIES = [copied_deeply, shared, by_numpy]
 PROGRAMS = [viewed, like, strided, new, new_by_sizes, grown, shrunk, computed, without_beta, into, asked_for, *COPIES]
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     "options",
     [{}, {"statistics": {"summary_mode": "md5"}}, {"task": "tensor"}, {"statistics": {"list": ["Aten."]}}],

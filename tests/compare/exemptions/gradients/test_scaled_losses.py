@@ -84,6 +84,7 @@ def test_a_scaled_loss_is_no_difference(recordings: Recordings, way: str, other:
         assert said == (other != "scaler")
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize(
     ("way", "other", "line"),
     [

@@ -37,6 +37,7 @@ def config(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"task": request.param}
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("operator", ["add", "mul", "maximum"])
 def test_another_order_is_the_same(tmp_path: Path, config: dict[str, Any], operator: str) -> None:
     target = _record(tmp_path / "t", operator, turned=True, **config)

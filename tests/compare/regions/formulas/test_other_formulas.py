@@ -94,6 +94,7 @@ def lines_of(name: str) -> set[int]:
     return {line for code in codes for _, _, line in code.co_lines() if line}
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_formula_in_other_words_is_the_same(name: str, turned: bool, recordings: Recordings) -> None:
@@ -102,6 +103,7 @@ def test_a_formula_in_other_words_is_the_same(name: str, turned: bool, recording
     assert summary.verdict == "same", summary.first_divergence
 
 
+@pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_fault_in_a_formula_in_other_words_is_named(name: str, turned: bool, recordings: Recordings) -> None:
