@@ -75,6 +75,7 @@ class HarmlessDifferences:
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
+        self._merged = target.merged
         self._again = again
 
     @cached_property
@@ -231,7 +232,7 @@ class HarmlessDifferences:
     @cached_property
     def _first_wrong(self) -> int:
         """The first call in which what is wrong in the end arises; 0 where that is not known."""
-        if self.sinks.agree or self._table.across or self._table.model_file is not None:
+        if self.sinks.agree or not self.sinks.comparable:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
@@ -245,6 +246,8 @@ class HarmlessDifferences:
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
             return False
+        if any(self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT for row in rows):
+            return False  # a mask, or a larger summand, may hide them in the results
         results = list(self._results(entry))
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
 
@@ -265,6 +268,8 @@ class HarmlessDifferences:
 
     def _makes_others_of_same(self, entry: int) -> bool:
         """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
+        if self._table.keys[entry].phase != Phase.FORWARD.value:
+            return False  # a gradient that several slots share may lie in any of them
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
         given = [row for row in self._table.rows_of(entry) if self._role[row] == Role.INPUT and self._is_tensor(row)]
         return bool(given) and not self._rows(entry, Role.INPUT) and any(results)
@@ -276,7 +281,7 @@ class HarmlessDifferences:
     @cached_property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._verdicts)
+        return Sinks(self._table, self._measured, self._verdicts, merged=self._merged)
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of

@@ -57,9 +57,11 @@ class Sinks:
         table: both dumps.
         measured: the differences of all rows.
         judged: the verdicts of all rows.
+        merged: whether a side stands for several ranks.
     """
 
-    def __init__(self, table: LeafTable, measured: Measured, judged: Judged) -> None:
+    def __init__(self, table: LeafTable, measured: Measured, judged: Judged, *, merged: bool = False) -> None:
+        self.comparable = not (merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self._coarsest = float(measured.passed.max(initial=0.0))
 
@@ -77,10 +79,9 @@ class Sinks:
 
     @cached_property
     def agree(self) -> bool:
-        """Whether every value that leaves the step has a twin. Of two frameworks, and of a model file, each records
-        other calls and results, so that this says nothing."""
-        comparable = not self._table.across and self._table.model_file is None
-        return comparable and math.isfinite(self.apart)
+        """Whether every value that leaves the step has a twin. Two frameworks, a model file and merged ranks record
+        other calls and results, so that theirs say nothing."""
+        return self.comparable and math.isfinite(self.apart)
 
     @property
     def losses_agree(self) -> bool:
@@ -112,14 +113,14 @@ class Sinks:
         """Return whether the other side has a value: in its row, or anywhere."""
         return math.isfinite(self._value_apart(side, row, raw))
 
-    def _value_apart(self, side: int, row: int, raw: _Raw, factor: float = 1.0) -> float:
+    def _value_apart(self, side: int, row: int, raw: _Raw) -> float:
         """Return how far a value is from its twin. What its row has on the other side, and is judged to be another
         value, is no twin where it is used again."""
         if math.isfinite(apart := self._row_apart(row)):
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
-        partner = None if leaf is None or factor > 1.0 or not is_tensor(leaf.raw) else _mark(leaf.raw)
-        return self._twin_apart(side, raw, factor, partner)
+        partner = None if leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
+        return self._twin_apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
@@ -166,17 +167,22 @@ class Sinks:
                     values.setdefault(recorded_count(leaf.raw), []).append(leaf.raw)
         return sides
 
-    def _twin_apart(self, side: int, raw: _Raw, factor: float = 1.0, without: _Mark | None = None) -> float:
+    def _twin_apart(self, side: int, raw: _Raw, without: _Mark | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
-        farther than is allowed, ``factor`` times, and in the same order where both have one shape. ``without`` is a
-        value that is no twin."""
+        farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
         nearest = math.inf
         for other in self._values[1 - side].get(recorded_count(raw), ()):
-            by_checksum = same_checksums(raw, other)
-            apart = _apart(raw, other) if by_checksum is None else (0.0 if by_checksum else math.inf)
-            if apart <= factor * self.allowed(raw, other) and (without is None or _mark(other) != without):
-                nearest = min(nearest, apart)
+            if without is None or _mark(other) != without:
+                nearest = min(nearest, self._distance(raw, other))
         return nearest
+
+    def _distance(self, raw: _Raw, other: _Raw, factor: float = 1.0) -> float:
+        """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed."""
+        by_checksum = same_checksums(raw, other)
+        if by_checksum is not None:
+            return 0.0 if by_checksum else math.inf
+        apart = _apart(raw, other) if recorded_count(raw) == recorded_count(other) else math.inf
+        return apart if apart <= factor * self.allowed(raw, other) else math.inf
 
     def _row_apart(self, row: int) -> float:
         """Return how far the two values of a row are apart, infinite where they differ or one side lacks it."""
@@ -236,7 +242,10 @@ class Sinks:
             for name, sinks in own.items():
                 if all(_norm(sink.raw) <= _NO_PART * self._size for sink in sinks):
                     continue
-                apart = self._gradient_apart(side, sinks, self._gradients[1 - side].get(name, []))
+                others = self._gradients[1 - side].get(name, [])
+                apart = self._gradient_apart(side, sinks, others)
+                if not math.isfinite(apart) and _shapes(sinks) == _shapes(others):
+                    return math.inf  # the same parameter
                 if math.isfinite(apart):
                     largest = max(largest, apart)
                 else:
@@ -254,8 +263,16 @@ class Sinks:
         rows = [sink.row for sink in sinks]
         if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
             return max(float(self._worst[row]) for row in rows)
-        alone = max(self._value_apart(side, sink.row, sink.raw, self._conditioned(sink.raw)) for sink in sinks)
+        alone = max(self._nearest_gradient(side, sink) for sink in sinks)
         return min(alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
+
+    def _nearest_gradient(self, side: int, sink: Sink) -> float:
+        """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded
+        beside it."""
+        factor = self._conditioned(sink.raw)
+        others = (other for sinks in self._gradients[1 - side].values() for other in sinks)
+        rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
+        return min((self._distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
 
     def _conditioned(self, raw: _Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
@@ -271,11 +288,12 @@ class Sinks:
             return math.inf
         size = max(sum(map(_norm, side)) for side in sides)
         root = math.sqrt(max(element_count(sides[0][0]), 1.0))
-        apart = max(
+        parts = [
             abs(_sum(sides[0], name) - _sum(sides[1], name)) / max(scale, 1e-300)
             for name, scale in (("Mean", size / root), (KEY, size))
-        )
-        return apart if apart <= self.allowed(*sides[0], *sides[1]) else math.inf
+        ]
+        near = all(part <= self.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
+        return max(parts) if near else math.inf
 
     def _unions_apart(self, left: tuple[list[_Raw], list[_Raw]]) -> float:
         """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
@@ -368,6 +386,10 @@ def _without_parts(losses: list[Sink]) -> list[Sink]:
         if apart <= _EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
             return [loss]
     return losses
+
+
+def _shapes(sinks: Sequence[Sink]) -> set[str]:
+    return {str(sink.raw.get("shape")) for sink in sinks}
 
 
 def _mark(raw: _Raw) -> _Mark:
