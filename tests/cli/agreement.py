@@ -131,8 +131,8 @@ def check(raw: dict[str, Any], folder: Path, facade: str, framework: str, mode: 
     return accepted
 
 
-def search(folder: Path, judge: Callable[[dict[str, Any]], bool], examples: int) -> int:
-    """Try so many configurations; return how many were accepted."""
+def search(folder: Path, judge: Callable[[dict[str, Any]], bool], examples: int, *, at_random: bool = False) -> int:
+    """Try so many configurations, other ones each time if ``at_random``; return how many were accepted."""
     prepare(folder)
     logger.setLevel(logging.CRITICAL)
     path = {"dump_path": str(folder / "dump")}
@@ -141,7 +141,11 @@ def search(folder: Path, judge: Callable[[dict[str, Any]], bool], examples: int)
     accepted = [judge(raw) for raw in plain]
 
     @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples,
+        deadline=None,
+        derandomize=not at_random,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(raw=configurations(folder))
     def agree(raw: dict[str, Any]) -> None:
@@ -151,13 +155,15 @@ def search(folder: Path, judge: Callable[[dict[str, Any]], bool], examples: int)
     return sum(accepted)
 
 
-def main(framework: str, folder: Path, examples: int) -> None:
+def main(framework: str, folder: Path, examples: int, *, at_random: bool) -> None:
     """Try configurations on the debugger of MindSpore in each of its modes, or on that of MSAdapter."""
     if framework == "msadapter":
         from tests.msadapter_stand_in import install
 
         install()
-        count = search(folder, lambda raw: check(raw, folder, "msprobe.mindspore", framework), examples)
+        count = search(
+            folder, lambda raw: check(raw, folder, "msprobe.mindspore", framework), examples, at_random=at_random
+        )
         print(f"accepted {count}")
         return
     import mindspore
@@ -168,10 +174,13 @@ def main(framework: str, folder: Path, examples: int) -> None:
             mindspore.set_context(jit_level=level)
         name = f"{framework} {mode}"
         count = search(
-            folder, lambda raw, name=name: check(raw, folder, "msprobe.mindspore", framework, name), examples
+            folder,
+            lambda raw, name=name: check(raw, folder, "msprobe.mindspore", framework, name),
+            examples,
+            at_random=at_random,
         )
         print(f"accepted {count} ({mode})")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), at_random=sys.argv[4:] == ["random"])

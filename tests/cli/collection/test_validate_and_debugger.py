@@ -49,8 +49,20 @@ def test_what_was_judged_differently(fields: dict[str, object], accepted: bool, 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["mindspore", "msadapter"])
 def test_on_mindspore(framework: str, tmp_path: Path) -> None:
-    words = ["-m", "tests.cli.agreement", framework, tmp_path, 60]
-    result = forked.run(words, cwd=ROOT, timeout=300, preloaded=forked.MINDSPORE)
+    agree_on_mindspore(framework, tmp_path, 60)
+
+
+@pytest.mark.mindspore
+@pytest.mark.matrix("fuzz")
+@pytest.mark.parametrize("framework", ["mindspore", "msadapter"])
+def test_on_mindspore_at_random(framework: str, tmp_path: Path) -> None:
+    agree_on_mindspore(framework, tmp_path, 2400, "random")
+
+
+def agree_on_mindspore(framework: str, folder: Path, examples: int, *how: str) -> None:
+    """Assert that validate and the debugger agree about so many configurations, in a process of their own."""
+    words = ["-m", "tests.cli.agreement", framework, folder, examples, *how]
+    result = forked.run(words, cwd=ROOT, timeout=1200, preloaded=forked.MINDSPORE)
     said = result.stdout.decode()
     assert result.returncode == 0, said[-2000:] + result.stderr.decode()[-4000:]
     counts = [int(line.split()[1]) for line in said.splitlines() if line.startswith("accepted ")]

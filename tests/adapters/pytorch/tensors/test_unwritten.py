@@ -290,8 +290,8 @@ def test_a_copy_knows_which_parts_are_written(tmp_path: Path, copies: Callable[[
 
 def test_a_storage_that_got_other_memory_does_not_hold_the_former(tmp_path: Path) -> None:
     memory = TorchUnwrittenMemory()
-    for _ in range(300):
-        former = torch.empty(4096)
+    for _ in range(20):
+        former = torch.empty(2**24)  # of its own pages, whose address the next request of this size gets
         content, place = former.clone(), former.data_ptr()
         memory.add(former)
         former.untyped_storage().resize_(0)  # its address is free, and the storage lives
