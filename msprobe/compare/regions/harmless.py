@@ -270,11 +270,15 @@ class HarmlessDifferences:
 
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
-        changed, and its effect may be below rounding in this step. In other code it is a part of the code."""
-        return not self._table.alone and any(
-            self._kind[row] > RowKind.UNCHECKED and self._kind[row] != RowKind.VALUE
-            for row in self._table.rows_of(entry)
-        )
+        changed, and its effect may be below rounding in this step. In other code it is a part of the code. Where the
+        tensors of a call are those of other calls, in both directions, so are its arguments."""
+        if self._table.alone:
+            return False
+        differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if all(self._kind[row] == RowKind.VALUE for row in differing):
+            return False
+        given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
+        return not given or not all(map(self.sinks.row_has_twins, given))
 
     def _makes_others_of_same(self, entry: int) -> bool:
         """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""

@@ -67,10 +67,10 @@ class Sinks:
 
     @cached_property
     def apart(self) -> float:
-        """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, or where
-        nothing leaves the step."""
+        """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
+        nothing leaves the step, or where gradients that leave it are not recorded."""
         parts = []
-        if any(self._gradients):
+        if any(self._gradients) or self._goes_back:
             if not all(self._gradients):
                 return math.inf
             parts += [self._losses_apart, self._gradients_apart]
@@ -233,6 +233,11 @@ class Sinks:
                     name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
                     sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
         return sides
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether a backward call is recorded."""
+        return any(key.phase == Phase.BACKWARD.value for key in self._table.keys)
 
     @cached_property
     def _gradients_apart(self) -> float:

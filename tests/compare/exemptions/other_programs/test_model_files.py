@@ -32,7 +32,5 @@ def test_another_value_is_a_difference(tmp_path: Path) -> None:
     assert found.verdict == "diverged" and found.first_divergence.slot == "output.0"
 
 
-def test_of_a_program_what_it_returns_decides(tmp_path: Path) -> None:
-    other = {**tensor(), "Max": 9.0, "Norm": 30.0}
-    assert pair(tmp_path, call([tensor()], [tensor()]), framework="pytorch").verdict == "same"
-    assert pair(tmp_path, call([tensor()], [other]), framework="pytorch").verdict == "diverged"
+def test_of_a_program_it_is_a_difference(tmp_path: Path) -> None:
+    assert pair(tmp_path, call([tensor()], [tensor()]), framework="pytorch").verdict == "diverged"
