@@ -291,8 +291,8 @@ def _precisions(comparison: Comparison) -> list[str]:
     if both is None:
         return []
     return [
-        f"the runs compute in two precisions ({both[0]} in the target, {both[1]} in the golden run): values are judged by "
-        "the coarser one, which hides what is smaller than its rounding"
+        f"the runs compute in two precisions ({both[0]} in the target, {both[1]} in the golden run): values are judged "
+        "by the coarser one, which hides what is smaller than its rounding"
     ]
 
 
