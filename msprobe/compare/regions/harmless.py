@@ -271,14 +271,22 @@ class HarmlessDifferences:
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
         changed, and its effect may be below rounding in this step. In other code it is a part of the code. Where the
-        tensors of a call are those of other calls, in both directions, so are its arguments."""
-        if self._table.alone:
+        tensors of a call are those of other calls, in both directions, so are its arguments; where the data come in
+        other pieces, lengths and positions are those of the pieces."""
+        if self._table.alone or self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if all(self._kind[row] == RowKind.VALUE for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
         return not given or not all(map(self.sinks.row_has_twins, given))
+
+    @cached_property
+    def _has_other_pieces(self) -> bool:
+        """Whether an outermost call gets a tensor of another shape on each side: a batch or a sequence in pieces."""
+        outermost = (number for number, key in enumerate(self._table.keys) if not key.parent)
+        rows = (row for number in outermost for row in self._rows(number, Role.INPUT))
+        return any(self._kind[row] == RowKind.SHAPE for row in rows)
 
     def _makes_others_of_same(self, entry: int) -> bool:
         """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
@@ -299,11 +307,14 @@ class HarmlessDifferences:
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
-        them, gradients, and what a loss is made of."""
+        them, gradients, and what a loss, or a later call, is made of."""
         key = self._table.keys[entry]
         if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
             return True
-        return all(raw.get("requires_grad") for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
+        results = self._rows(entry, Role.RESULT)
+        return all(
+            all(raw.get("requires_grad") for raw in self._tensors(row)) or self.sinks.uses_agree(row) for row in results
+        )
 
     def _tensors(self, row: int) -> Iterator[Mapping[str, Any]]:
         for leaf in (self._table.target[row], self._table.golden[row]):

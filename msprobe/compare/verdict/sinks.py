@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msprobe.compare.parallel.by_name.joined_record import joined_record
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
 from msprobe.compare.records.leaves import as_float, element_count
-from msprobe.compare.records.likeness import UNMOVED, distance, is_float, recorded_count, same_checksums
+from msprobe.compare.records.likeness import UNMOVED, distance, is_float, is_part, recorded_count, same_checksums
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
@@ -74,7 +75,7 @@ class Sinks:
             if not all(self._gradients):
                 return math.inf
             parts += [self._losses_apart, self._gradients_apart]
-        results = [self._value_apart(side, sink.row, sink.raw) for side in (0, 1) for sink in self._results[side]]
+        results = [self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side]]
         return max([*parts, *results], default=math.inf)
 
     @cached_property
@@ -106,7 +107,7 @@ class Sinks:
                 (sink.entry, sink.raw) for sink in self._loss_sinks[side] if not self.has_twin(side, sink.row, sink.raw)
             )
         for sink in self._results[side]:
-            if not self.has_twin(side, sink.row, sink.raw):
+            if not math.isfinite(self._result_apart(side, sink)):
                 yield sink.entry, sink.raw
 
     def has_twin(self, side: int, row: int, raw: _Raw) -> bool:
@@ -201,7 +202,113 @@ class Sinks:
         shown = self._shown_by_losses(side) if self._gradients[side] else frozenset()
         for entry in filter(self._is_outermost, self.forward(side)):
             floats = ((row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw))
-            yield from (Sink(entry, row, raw) for row, raw in floats if _mark(raw) not in shown)
+            whole = ((row, raw) for row, raw in floats if row not in self._table.in_pieces)
+            yield from (Sink(entry, row, raw) for row, raw in whole if _mark(raw) not in shown)
+
+    def _result_apart(self, side: int, sink: Sink) -> float:
+        """Return how far a result is from its twin. One without counterpart of its shape may be a part, or a batch, of
+        what the other side computes: then all such results of the module are compared as a whole, or what is made of
+        it. Of several results of a call one that nothing gets leaves the step no more than a local variable does."""
+        apart = self._alone_or_whole_apart(side, sink)
+        if math.isfinite(apart) or self._has_counterpart(sink.row):
+            return apart
+        if any(True for _ in self._users(side, sink.raw, sink.entry)):
+            return self._uses_apart(side, sink.entry, sink.raw)
+        others = (other for other in self._results[side] if other.entry == sink.entry and other.row != sink.row)
+        return min((self._alone_or_whole_apart(side, other) for other in others), default=math.inf)
+
+    def _alone_or_whole_apart(self, side: int, sink: Sink) -> float:
+        apart = self._value_apart(side, sink.row, sink.raw)
+        if math.isfinite(apart) or self._has_counterpart(sink.row):
+            return apart
+        return self._wholes_apart[self._place(side, sink)]
+
+    def _has_counterpart(self, row: int) -> bool:
+        """Return whether both sides have a value of one shape in a row."""
+        return None not in (self._table.target[row], self._table.golden[row]) and self._kind[row] != RowKind.SHAPE
+
+    def _place(self, side: int, sink: Sink) -> tuple[str, str]:
+        leaf = (self._table.target, self._table.golden)[side][sink.row]
+        return self.key(sink.entry).stem, "" if leaf is None else leaf.suffix
+
+    @cached_property
+    def _wholes_apart(self) -> dict[tuple[str, str], float]:
+        """By outermost module and place how far all of its results there are apart as a whole."""
+        wholes: dict[tuple[str, str], tuple[list[_Raw], list[_Raw]]] = {}
+        for side in (0, 1):
+            for sink in self._results[side]:
+                wholes.setdefault(self._place(side, sink), ([], []))[side].append(sink.raw)
+        return {place: self._joined_apart(*sides) for place, sides in wholes.items()}
+
+    def _joined_apart(self, *sides: Sequence[_Raw]) -> float:
+        if not all(sides):
+            return math.inf
+        sizes = [[int(element_count(raw)) for raw in side] for side in sides]
+        if sum(sizes[0]) != sum(sizes[1]):
+            return math.inf
+        left, right = (
+            joined_record(list(map(dict, side)), size, [sum(size)]) for side, size in zip(sides, sizes, strict=True)
+        )
+        return self._distance(left, right)
+
+    def uses_agree(self, row: int) -> bool:
+        """Return whether what is made of the values of a row has twins, on both sides as far as they have one."""
+        leaves = enumerate((self._table.target[row], self._table.golden[row]))
+        tensors = ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
+        return all(math.isfinite(self._uses_apart(side, self._entry_of(row), raw)) for side, raw in tensors)
+
+    def _uses_apart(self, side: int, entry: int, raw: _Raw) -> float:
+        """Return how far what is made of a value outside of all modules is from its twins, infinite where something has
+        none, or nothing gets the value."""
+        largest, waiting, seen = 0.0, [(entry, raw)], {_mark(raw)}
+        while waiting:
+            maker, raw = waiting.pop()
+            users = list(self._users(side, raw, maker))
+            if not users:
+                return math.inf
+            for row, made in itertools.chain.from_iterable(self.leaves(side, user, OUTPUT) for user in users):
+                apart = self._value_apart(side, row, made)
+                if math.isfinite(apart):
+                    largest = max(largest, apart)
+                elif (mark := _mark(made)) not in seen:
+                    seen.add(mark)
+                    waiting.append((self._entry_of(row), made))
+        return largest
+
+    def _entry_of(self, row: int) -> int:
+        (entry,) = self._table.entries_of([row])
+        return int(entry)
+
+    def _users(self, side: int, raw: _Raw, after: int) -> Iterator[int]:
+        """Yield the calls outside of all modules that get a value, or what may be a part of it."""
+        for entry in self._outside[side]:
+            given = (value for _, value in self.leaves(side, entry, INPUT))
+            if entry > after and any(_mark(one) == _mark(raw) or self._is_part(side, one, raw) for one in given):
+                yield entry
+
+    def _is_part(self, side: int, raw: _Raw, whole: _Raw) -> bool:
+        """Return whether a value that no recorded call makes may be a part of another one (a slice)."""
+        return (
+            is_float(raw)
+            and element_count(raw) < element_count(whole)
+            and _mark(raw) not in self._made[side]
+            and is_part(raw, whole)
+        )
+
+    @cached_property
+    def _made(self) -> tuple[frozenset[_Mark], frozenset[_Mark]]:
+        """By side the results of forward calls."""
+        target, golden = (
+            frozenset(_mark(raw) for entry in self.forward(side) for _, raw in self.leaves(side, entry, OUTPUT))
+            for side in (0, 1)
+        )
+        return target, golden
+
+    @cached_property
+    def _outside(self) -> tuple[list[int], list[int]]:
+        """By side the calls outside of all modules, and of the outermost ones."""
+        target, golden = ([entry for entry in self.forward(side) if not self.key(entry).parent] for side in (0, 1))
+        return target, golden
 
     def _is_outermost(self, entry: int) -> bool:
         return is_module(self._table.keys[entry]) and not self._table.keys[entry].parent
