@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.likeness import is_float, is_part
 from msprobe.compare.regions.value_flow import signature_of
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.core.store.record_walk import INPUT, OUTPUT
@@ -45,6 +47,8 @@ class Slice:
         while waiting:
             raw, before = waiting.pop()
             maker = self._maker(raw, before)
+            if maker is None and not (is_float(raw) and element_count(raw) > 1):
+                continue  # data, positions, flags, constants: they are in another form, or no result shows them
             if maker is None:
                 self.complete = False
                 continue
@@ -60,17 +64,26 @@ class Slice:
         return not self._sinks.has_twin(self._side, row, raw)
 
     def _maker(self, raw: _Raw, before: int) -> int | None:
-        """Return the last call before an entry that returns a value."""
+        """Return the last call before an entry that returns a value, or what the value may be a part of: slices and
+        copies of them leave no record."""
         makers = self._makers.get(signature_of(raw), ())
-        return next((entry for entry in reversed(makers) if entry < before), None)
+        maker = next((entry for entry in reversed(makers) if entry < before), None)
+        if maker is not None or not is_float(raw):
+            return maker
+        wholes = (one for one in reversed(self._results) if one[0] < before)
+        return next((entry for entry, whole in wholes if _may_be_part(raw, whole)), None)
+
+    @cached_property
+    def _results(self) -> list[tuple[int, _Raw]]:
+        """The results of calls that call no other one, in the order of execution."""
+        return [(entry, raw) for entry in self._innermost() for _, raw in self._sinks.leaves(self._side, entry, OUTPUT)]
 
     @cached_property
     def _makers(self) -> dict[Any, list[int]]:
         """The calls that call no other one, by what they return."""
         makers: dict[Any, list[int]] = {}
-        for entry in self._innermost():
-            for _, raw in self._sinks.leaves(self._side, entry, OUTPUT):
-                makers.setdefault(signature_of(raw), []).append(entry)
+        for entry, raw in self._results:
+            makers.setdefault(signature_of(raw), []).append(entry)
         makers.pop(None, None)
         return makers
 
@@ -81,3 +94,10 @@ class Slice:
             key = self._sinks.key(entry)
             if not is_module(key) or key.stem not in around:
                 yield entry
+
+
+def _may_be_part(raw: _Raw, whole: _Raw) -> bool:
+    """Return whether a tensor may be some rows of another one, or one of the equal pieces that it is split into."""
+    has_its_rows = list(raw["shape"])[-1:] == list(whole["shape"])[-1:]
+    is_piece = element_count(whole) % max(element_count(raw), 1.0) == 0.0
+    return (has_its_rows or is_piece) and is_part(raw, whole)
