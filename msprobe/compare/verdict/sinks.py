@@ -116,11 +116,12 @@ class Sinks:
 
     def _value_apart(self, side: int, row: int, raw: _Raw) -> float:
         """Return how far a value is from its twin. What its row has on the other side, and is judged to be another
-        value, is no twin where it is used again."""
+        value, is no twin where it is used again; what was put together has no order, and no layout."""
         if math.isfinite(apart := self._row_apart(row)):
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
-        partner = None if leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
+        joined = row in self._table.together
+        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
         return self._twin_apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:
@@ -263,10 +264,14 @@ class Sinks:
         largest, waiting, seen = 0.0, [(entry, raw)], {_mark(raw)}
         while waiting:
             maker, raw = waiting.pop()
-            users = list(self._users(side, raw, maker))
-            if not users:
+            users = self._users(side, raw, maker)
+            results = itertools.chain.from_iterable(self.leaves(side, user, OUTPUT) for user in users)
+            others = [(row, made) for row, made in results if _mark(made) != _mark(raw)]
+            if not others:
                 return math.inf
-            for row, made in itertools.chain.from_iterable(self.leaves(side, user, OUTPUT) for user in users):
+            for row, made in others:
+                if row in self._table.in_pieces:
+                    continue  # judged with the whole
                 apart = self._value_apart(side, row, made)
                 if math.isfinite(apart):
                     largest = max(largest, apart)
@@ -282,9 +287,14 @@ class Sinks:
     def _users(self, side: int, raw: _Raw, after: int) -> Iterator[int]:
         """Yield the calls outside of all modules that get a value, or what may be a part of it."""
         for entry in self._outside[side]:
-            given = (value for _, value in self.leaves(side, entry, INPUT))
-            if entry > after and any(_mark(one) == _mark(raw) or self._is_part(side, one, raw) for one in given):
+            if entry > after and any(self._holds(side, row, one, raw) for row, one in self.leaves(side, entry, INPUT)):
                 yield entry
+
+    def _holds(self, side: int, row: int, given: _Raw, raw: _Raw) -> bool:
+        """Return whether what a call gets in a row is a value, a part of it, or was before it was put together."""
+        joined = self._table.together.get(row)
+        piece = joined.piece if joined is not None and joined.in_golden == bool(side) and joined.piece else given
+        return _mark(raw) in (_mark(given), _mark(piece)) or self._is_part(side, piece, raw)
 
     def _is_part(self, side: int, raw: _Raw, whole: _Raw) -> bool:
         """Return whether a value that no recorded call makes may be a part of another one (a slice)."""
