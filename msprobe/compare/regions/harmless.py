@@ -222,7 +222,14 @@ class HarmlessDifferences:
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
-        return frozenset(filter(self._ends_with_step, entries)) if self.sinks.agree else frozenset()
+        if not self.sinks.agree:
+            return frozenset()
+        return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
+
+    def _is_in_wrong_module(self, entry: int) -> bool:
+        """Return whether a module around an entry returns other values of the same: they arise inside of it."""
+        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
+        return any(self._makes_others_of_same(module) for module in around)
 
     def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
