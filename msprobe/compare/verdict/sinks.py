@@ -382,11 +382,13 @@ class Sinks:
 
     def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
         """Return how far the gradients of a parameter are from those of the other side, in all passes together."""
-        rows = [sink.row for sink in sinks]
+        rows, paired = [sink.row for sink in sinks], math.inf
         if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
-            return max(float(self._worst[row]) for row in rows)
+            paired = max(float(self._worst[row]) for row in rows)
+        if paired <= self.allowed(*(sink.raw for sink in sinks)):
+            return paired
         alone = max(self._nearest_gradient(side, sink) for sink in sinks)
-        return min(alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
+        return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
 
     def _nearest_gradient(self, side: int, sink: Sink) -> float:
         """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded
