@@ -239,14 +239,15 @@ class HarmlessDifferences:
 
     @cached_property
     def _first_wrong(self) -> int:
-        """The first call in which what is wrong in the end arises; 0 where that is not known."""
+        """The first call in which what is wrong in the end arises: behind all calls where that is not known, 0 where
+        nothing is."""
         if self.sinks.agree or not self.sinks.comparable or not self._table.alone:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
         slices = [Slice(self.sinks, side) for side in (0, 1)]
         known = all(one.complete and one.frontier for one in slices)
-        return min(min(one.frontier) for one in slices) if known else 0
+        return min(min(one.frontier) for one in slices) if known else len(self._table.keys)
 
     def _returns_the_same(self, entry: int) -> bool:
         if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
