@@ -235,7 +235,21 @@ class HarmlessDifferences:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
         calls that return what they return in the other run, before a wrong result arises in another one."""
         first = self._first_wrong
-        return frozenset(entry for entry in entries if entry < first and self._returns_the_same(entry))
+        before = (entry for entry in entries if entry < first)
+        return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_slices(one))
+
+    def _is_beside_slices(self, entry: int) -> bool:
+        """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
+        comes from it."""
+        if self._table.keys[entry].phase != Phase.FORWARD.value or any(entry in one.calls for one in self._slices):
+            return False
+        results = [raw for row in self._results(entry) for raw in self._tensors(row)]
+        return bool(results) and not any(map(is_float, results))
+
+    @cached_property
+    def _slices(self) -> tuple[Slice, Slice]:
+        """The backward slices of what is wrong in the end, of target and golden run."""
+        return Slice(self.sinks, 0), Slice(self.sinks, 1)
 
     @cached_property
     def _first_wrong(self) -> int:
@@ -245,9 +259,8 @@ class HarmlessDifferences:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
-        slices = [Slice(self.sinks, side) for side in (0, 1)]
-        known = all(one.complete and one.frontier for one in slices)
-        return min(min(one.frontier) for one in slices) if known else len(self._table.keys)
+        known = all(one.complete and one.frontier for one in self._slices)
+        return min(min(one.frontier) for one in self._slices) if known else len(self._table.keys)
 
     def _returns_the_same(self, entry: int) -> bool:
         if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
