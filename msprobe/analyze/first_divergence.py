@@ -47,6 +47,9 @@ from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
 
+_OTHER_FORMS = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
+
+
 class Divergence(NamedTuple):
     """The first divergence of one pair of dumps.
 
@@ -280,7 +283,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             if number is None:
                 enclosing = self.module(entry)
                 break
-            wrong = self._without_masks(self.differing_rows(number, Role.INPUT, Role.PARAMETER))
+            wrong = self._without_forms(self.differing_rows(number, Role.INPUT, Role.PARAMETER))
             if not wrong:
                 return self._enters_in(number, entry, call, row)
             if self.table.keys[number].phase == "forward":
@@ -386,6 +389,13 @@ class _DivergenceSearch(CutGradients, MergedRanks):
     def _without_masks(self, rows: list[int]) -> list[int]:
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
+
+    def _without_forms(self, rows: list[int]) -> list[int]:
+        """Return the rows through which another value may enter a module: no mask, and in other code no argument that is
+        given otherwise, or not at all."""
+        rows = self._without_masks(rows)
+        kinds = self.comparison.judged.kind
+        return [row for row in rows if not self.table.alone or kinds[row] not in _OTHER_FORMS]
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.
