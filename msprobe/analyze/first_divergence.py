@@ -46,7 +46,6 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
-
 _OTHER_FORMS = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
 
 
@@ -391,8 +390,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         return [row for row in rows if row not in self.table.masks]
 
     def _without_forms(self, rows: list[int]) -> list[int]:
-        """Return the rows through which another value may enter a module: no mask, and in other code no argument that is
-        given otherwise, or not at all."""
+        """Return the rows through which another value may enter a module: no mask, and in other code no argument that
+        is given otherwise, or not at all."""
         rows = self._without_masks(rows)
         kinds = self.comparison.judged.kind
         return [row for row in rows if not self.table.alone or kinds[row] not in _OTHER_FORMS]
