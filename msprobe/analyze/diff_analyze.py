@@ -420,7 +420,7 @@ def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSour
         "source": first.source,
         "source_side": first.source_side,
         "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
-        "golden_source": "".join(call.source for call in first.calls[1:]),
+        "golden_source": "".join(call.source for call in first.calls[1:] if call.run == "golden run"),
         "ranks": first.ranks,
         "blame": first.blame,
     }

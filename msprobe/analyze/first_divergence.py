@@ -9,7 +9,7 @@ none when the difference comes from outside of every recorded module.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msprobe.analyze.call_order import (
     UNMADE,
@@ -29,22 +29,24 @@ from msprobe.analyze.compared_entries import OTHER_VALUE, UNRECORDED, UNRECORDED
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.records.call_source import (
-    in_phase,
-    module_text,
-)
+from msprobe.compare.records.call_source import call_source, in_phase, module_text
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
 from msprobe.compare.records.run_end import has_raised
+from msprobe.compare.records.source_lines import from_source
 from msprobe.compare.regions.cut_gradients import (
     only_use,
 )
+from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
 from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.leaves import element_count, slot_of
-from msprobe.trace.likeness import may_be_part
+from msprobe.trace.likeness import may_be_part, same_values
+
+_OTHER_FORMS = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
 
 
 class Divergence(NamedTuple):
@@ -76,6 +78,10 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     if source is not None:
         set_place(found.description, source)
     return found
+
+
+def _returns(flow: ValueFlow, entry: int, raw: Any) -> bool:
+    return any(same_values(value, raw) for value in flow.values_of(entry, OUTPUT))
 
 
 class _DivergenceSearch(CutGradients, MergedRanks):
@@ -276,7 +282,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             if number is None:
                 enclosing = self.module(entry)
                 break
-            wrong = self._without_masks(self.differing_rows(number, Role.INPUT, Role.PARAMETER))
+            wrong = self._without_forms(self.differing_rows(number, Role.INPUT, Role.PARAMETER))
             if not wrong:
                 return self._enters_in(number, entry, call, row)
             if self.table.keys[number].phase == "forward":
@@ -383,6 +389,13 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
         return [row for row in rows if row not in self.table.masks]
 
+    def _without_forms(self, rows: list[int]) -> list[int]:
+        """Return the rows through which another value may enter a module: no mask, and in other code no argument that
+        is given otherwise, or not at all."""
+        rows = self._without_masks(rows)
+        kinds = self.comparison.judged.kind
+        return [row for row in rows if not self.table.alone or kinds[row] not in _OTHER_FORMS]
+
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.
 
@@ -445,7 +458,21 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if module is not None and in_backward and leaf is not None and self.module(origin.entry) is None:
             description.slot = slot_of(leaf)
         add_figures(description, self.comparison, origin.row)
+        if target is None:
+            self._set_place_in_target(description, origin)
         return description
+
+    def _set_place_in_target(self, description: FirstDivergence, origin: Origin) -> None:
+        """Say where the target goes on where a call of the golden run is missing: the call that gets another value; of
+        a result the outermost call that returns it to its module."""
+        leaf, place = self.table.target[origin.row], origin.boundary
+        if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw):
+            flow = ValueFlow(self.table, in_golden=False, alone=frozenset(self.table.alone))
+            maker = flow.maker(leaf.raw, origin.boundary)
+            around = range(origin.boundary - 1, -1 if maker is None else maker, -1)
+            place = next((number for number in around if _returns(flow, number, leaf.raw)), maker) or origin.boundary
+        source = call_source(self.comparison.target, str(self.table.entries[place].target))
+        description.target_source, description.target_stack = source.source, from_source(source.stack)
 
     def _missing(self, entry: int) -> FirstDivergence:
         moved = moved_call(self.table, entry)

@@ -31,6 +31,11 @@ from msprobe.core.store.process_folders import rank_numbers
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
+_NO_CALL = (
+    "No call made NaN or infinity. Task {} records those calls alone: what comes in with the data is in the log of the "
+    "training, and this command names it in a dump of task statistics."
+)
+
 
 @dataclass(slots=True)
 class Overflow:
@@ -44,6 +49,7 @@ class Overflow:
         stacks: the frames of that call, by rank.
         notes: sentences about dumps that are not complete.
         empty: documents without records, of tasks that record more than findings.
+        of_findings: the task of a document without records that is a good result; "" where there is none.
     """
 
     step: int | None = None
@@ -53,6 +59,7 @@ class Overflow:
     stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
+    of_findings: str = ""
 
     @property
     def found(self) -> bool:
@@ -70,7 +77,7 @@ class Overflow:
     def lines(self) -> Iterator[str]:
         """Yield the result in words: the earliest call, then calls of other ranks that do not follow from it."""
         if not self.standings:
-            yield "No NaN or infinity was found."
+            yield _NO_CALL.format(self.of_findings) if self.of_findings else "No NaN or infinity was found."
         for number, standing in enumerate(self.standings):
             source = self.sources[standing.rank]
             where = f"rank {standing.rank}" + ("" if self.step is None else f", step {self.step}")
@@ -140,7 +147,9 @@ def _check_step(step: int | None, places: list[Place]) -> Overflow:
             events[rank] = Event(source.entry, after=source.made)
             result.records[rank] = record_of(dump, source)
             result.stacks[rank] = call_source(dump, source.name).stack
-        if not dump.data and not _records_findings_only(dump.task):
+        if not dump.data and _records_findings_only(dump.task):
+            result.of_findings = dump.task
+        elif not dump.data:
             result.empty.append(place.document)
         if ended_early(dump, dump):
             result.notes.append(end_text(dump, str(place.document.parent)))

@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients
-from msprobe.compare.differences.coarsest import NumberFormats, raise_where_rounded
+from msprobe.compare.differences.coarsest import NumberFormats, are_of_two_precisions, raise_where_rounded
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -207,7 +207,8 @@ def compare_dumps(
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)
         tensors, metrics = _whole_tensors(dumps, table, extras)
-        formats = NumberFormats.of(options.precision, ignore_dtype=options.ignore_dtype)
+        ignores = options.ignore_dtype or (policy is Policy.DEFAULT and are_of_two_precisions(table))
+        formats = NumberFormats.of(options.precision, ignore_dtype=ignores)
         facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
         if target.merged:
             from msprobe.compare.parallel.merged_dump import rounded_calls  # loaded where ranks are merged

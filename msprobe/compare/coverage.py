@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.differences.coarsest import other_formats
 from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
@@ -271,12 +272,28 @@ def _nulls(comparison: Comparison) -> list[str]:
 def _remarks(comparison: Comparison) -> list[str]:
     """Return sentences about NaN on both sides, flags that differ, and statistics of the order on one side."""
     notes = _counted(comparison, Remark.NAN, "1 tensor holds", "tensors hold", "NaN in both runs")
-    notes += _flags(comparison) + _modes(comparison) + _dump_levels(comparison) + _other_layouts(comparison)
+    notes += (
+        _precisions(comparison)
+        + _flags(comparison)
+        + _modes(comparison)
+        + _dump_levels(comparison)
+        + _other_layouts(comparison)
+    )
     if comparison.mode is Mode.STATISTICS:
         end = f"on one side only ({KEY}): elements that changed places would not be seen"
         statistic = "has the statistic of the order of elements", "values have the statistic of the order of elements"
         notes += _counted(comparison, Remark.ORDER_UNSEEN, f"1 value {statistic[0]}", statistic[1], end)
     return notes
+
+
+def _precisions(comparison: Comparison) -> list[str]:
+    both = other_formats(comparison.table) if comparison.measured.other_formats.any() else None
+    if both is None:
+        return []
+    return [
+        f"the runs compute in two precisions ({both[0]} in the target, {both[1]} in the golden run): values are judged "
+        "by the coarser one, which hides what is smaller than its rounding"
+    ]
 
 
 def _flags(comparison: Comparison) -> list[str]:

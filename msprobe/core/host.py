@@ -47,6 +47,54 @@ def paused_gc() -> Iterator[None]:
             gc.enable()
 
 
+_KEPT_FREE = 0.25
+"""The part of the free memory that computations of files from others leave to the rest of the machine."""
+_GROUP_LIMIT = "/sys/fs/cgroup/memory.max"
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Let what computes in this block fail to get memory before the machine runs out of it, and the process is killed.
+
+    A system that does not say how much is free, or has no such limit, sets none.
+    """
+    free, used = free_memory(), _kilobytes("/proc/self/status", "VmData:")
+    if free is None or used is None:
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = used + int(free * (1.0 - _KEPT_FREE))
+    others = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([limit, *others]), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def free_memory() -> int | None:
+    """Return how many bytes of memory this process may still take (Linux, also in a container); None if unknown."""
+    free = _kilobytes("/proc/meminfo", "MemAvailable:")
+    try:
+        with open(_GROUP_LIMIT, encoding="ascii") as file:
+            group = file.read().strip()
+    except OSError:
+        return free
+    return min(free, int(group)) if free is not None and group.isdecimal() else free
+
+
+def _kilobytes(path: str, field: str) -> int | None:
+    """Return the bytes of a line ``Field:  123 kB``."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            line = next((line for line in file if line.startswith(field)), "")
+    except OSError:
+        return None
+    return int(line.split()[1]) << 10 if line else None
+
+
 _DIGITS = 10
 """A number of processes has fewer digits."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

@@ -8,6 +8,7 @@ model with them, for a comparison of the results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from msprobe.core.errors import ReadError, error_text
@@ -89,11 +90,17 @@ def _session(model: Model, source: bytes | str, optimized: bool) -> Any:
 
 
 def _run(model: Model, session: Any, names: list[str], inputs: Mapping[str, Any]) -> list[Any]:
-    try:
-        values: list[Any] = session.run(names, dict(inputs))
-    except Exception as error:
-        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
-        raise ReadError(f"{model.path}: onnxruntime cannot run it with {shapes} ({error_text(error)})") from error
+    """Run the model in a thread: onnxruntime would keep signals from this one until a model ends, which it may not."""
+    options = load_package("onnxruntime").RunOptions()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(session.run, names, dict(inputs), options)
+        try:
+            values: list[Any] = running.result()
+        except Exception as error:
+            shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
+            raise ReadError(f"{model.path}: onnxruntime cannot run it with {shapes} ({error_text(error)})") from error
+        finally:
+            options.terminate = True
     return values
 
 

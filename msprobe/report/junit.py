@@ -108,6 +108,8 @@ def _details(first: FirstDivergence) -> str:
     lines += [f"source{first.source_side}: {own.source}"] if own.source else []
     lines += [f"stack{first.source_side}:", *(f"  {' '.join(frame.split())}" for frame in own.stack)]
     for other in others:
-        lines += [f"golden module: {first.golden_module}", f"golden source: {other.source}", "golden stack:"]
+        side = "golden" if other.run == "golden run" else other.run
+        lines += [f"golden module: {first.golden_module}"] if side == "golden" else []
+        lines += [f"{side} source: {other.source}", f"{side} stack:"]
         lines += [f"  {' '.join(frame.split())}" for frame in other.stack]
     return "\n".join(lines)

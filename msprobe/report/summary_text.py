@@ -96,7 +96,8 @@ def source_lines(first: FirstDivergence) -> list[str]:
     """Return the source line of the call with the code around it; of both runs where they differ."""
     lines = []
     for number, call in enumerate(first.calls):
-        title, side = ("golden source", "") if number else ("source", first.source_side)
+        other = "golden source" if call.run == "golden run" else "target source"
+        title, side = (other, "") if number else ("source", first.source_side)
         if call.source:
             lines += [f"  {title}: {call.source}{side}", *(f"    {line}" for line in excerpt(call.stack))]
     return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.safe_files import regular
 from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, swollen_member
+from msprobe.report.workbook_size import swollen_tables
 
 Table = tuple[Sequence[str], list[dict[str, Any]]]
 """The column titles, and the rows by title."""
@@ -67,41 +67,24 @@ def _value(cell: str) -> Any:
 def _read_workbook(path: Path) -> list[list[Any]]:
     import python_calamine
 
-    _refuse_giant(path)
     try:
-        book = python_calamine.CalamineWorkbook.from_path(str(regular(path)))
+        with zipfile.ZipFile(regular(path)) as archive:
+            _refuse(path, swollen_member(archive))
+            book = python_calamine.CalamineWorkbook.from_path(str(path))
+            _refuse(path, swollen_tables(archive, len(book.sheet_names)))
         pages = [book.get_sheet_by_name(name).to_python() for name in book.sheet_names]
-    except (python_calamine.CalamineError, OSError) as error:
-        raise ReadError(f"{path}: not a workbook ({error})") from error
+    except (python_calamine.CalamineError, *UNREADABLE_ZIP) as error:
+        raise ReadError(f"{path}: not a workbook ({error_text(error)})") from error
     lines: list[list[Any]] = []
     for page in pages:
         lines += page[1:] if lines and page and page[0] == lines[0] else page
     return [[_whole(cell) for cell in line] for line in lines]
 
 
-def _refuse_giant(path: Path) -> None:
-    """Refuse a workbook that the reader would give more memory than its file accounts for.
-
-    The reader makes a table that reaches up to the last cell, and ends the process where there is no room for it.
-
-    Raises:
-        ReadError: it unpacks to far more than its size, or a cell stands far from all others; or it is no workbook.
-    """
-    try:
-        with zipfile.ZipFile(regular(path)) as archive:
-            if swollen := swollen_member(archive):
-                raise ReadError(f"{path}: {swollen}; no table of msprobe")
-            if cell := next(filter(None, map(_far_cell, map(archive.read, archive.infolist()))), ""):
-                raise ReadError(f"{path}: the cell {cell} stands far from all others; no table of msprobe")
-    except UNREADABLE_ZIP as error:
-        raise ReadError(f"{path}: not a workbook ({error_text(error)})") from error
-
-
-def _far_cell(sheet: bytes) -> str:
-    """Return a cell whose row has more digits than the sheet has rows, or whose column has three letters; or ""."""
-    digits = len(str(sheet.count(b"row "))) + 1
-    found = re.search(rb"""\br\s*=\s*["']([A-Za-z]{3,}\d+|[A-Za-z]+0*[1-9]\d{%d,})["']""" % (digits - 1), sheet)
-    return found[1].decode() if found else ""
+def _refuse(path: Path, swollen: str) -> None:
+    """Raise ReadError for a workbook that stands for more than its file: the reader ends the process then."""
+    if swollen:
+        raise ReadError(f"{path}: {swollen}; no table of msprobe")
 
 
 def _whole(cell: Any) -> Any:

@@ -157,3 +157,9 @@ def is_boolean(raw: Raw) -> bool:
     """Return whether a tensor holds truth values."""
     dtype = find_dtype(str(raw.get("dtype", "")))
     return dtype is not None and dtype.kind is DtypeKind.BOOL
+
+
+def is_float(raw: Raw) -> bool:
+    """Return whether a tensor holds floating-point numbers."""
+    dtype = find_dtype(str(raw.get("dtype")))
+    return dtype is not None and dtype.kind is DtypeKind.FLOAT

@@ -68,20 +68,23 @@ def test_a_call_that_the_other_run_makes_by_another_function_has_not_moved(tmp_p
         assert found.kind != "order" and loss in (found.target, found.golden), found
 
 
-def blocks(folder: Path, *names: str, scale: float, same_input: bool = False) -> Path:
-    """Record modules in this order, each of which gets what the one before returns, or the input of the model."""
+def blocks(folder: Path, *names: str, scale: float, same_input: bool = False, result: float | None = None) -> Path:
+    """Record modules in this order, each of which gets what the one before returns, or the input of the model. The
+    model returns what the last one returns, or ``result``."""
     values = [scale * (1.0 + k) for k in range(len(names) + 1)]
     data = {
         name: module([tensor(values[0 if same_input else k])], [tensor(values[k + 1])]) for k, name in enumerate(names)
     }
     return write(
-        folder, {**data, NET: module([tensor()], [tensor(values[-1])])}, {**dict.fromkeys(data, NET), NET: None}
+        folder,
+        {**data, NET: module([tensor()], [tensor(result or values[-1])])},
+        {**dict.fromkeys(data, NET), NET: None},
     )
 
 
 def test_modules_in_another_order_are_one_finding(tmp_path: Path) -> None:
     target = blocks(tmp_path / "t", SECOND, FIRST, scale=1.0)
-    found = first(target, blocks(tmp_path / "g", FIRST, SECOND, scale=1.0))
+    found = first(target, blocks(tmp_path / "g", FIRST, SECOND, scale=1.0, result=9.0))
     assert (found.kind, found.target, found.golden) == ("order", SECOND, SECOND)
     assert found.module == "blocks.1.Block"
     text = f"in another order: the target makes this call before {FIRST}, the golden run after it"

@@ -35,7 +35,7 @@ def record(folder: Path, data: str, nested: bool) -> None:
     tokens = {"plain": tokens, "shifted": tokens + 1, "permuted": tokens[:, [1, 0, 2, 3]]}[data]
     debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
     with debugger.collect(model=model):
-        model(tokens).square().mean().backward()  # given
+        (model(tokens) * torch.arange(4.0)[:, None]).square().mean().backward()  # given
     forget()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from msprobe.core.errors import ReadError
 from msprobe.jobs.compare import compare
-from tests.compare.dumps import call, module, tensor, write
+from tests.compare.dumps import call, gradient, module, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"
 
@@ -60,10 +60,12 @@ def test_a_file_that_is_no_document(tmp_path: Path) -> None:
         compare(tmp_path / "train.py", write(tmp_path / "g", _run()))
 
 
-def test_a_weight_that_asks_for_no_gradient_is_a_difference(tmp_path: Path) -> None:
-    name = "Module.fc.Linear.forward.0"
+def test_a_weight_that_asks_for_no_gradient_is_a_difference_where_both_train(tmp_path: Path) -> None:
+    name, back = "Module.fc.Linear.forward.0", {"Module.fc.Linear.backward.0": gradient([tensor()], [tensor()])}
     frozen = {name: module([tensor()], [tensor()], weight=tensor(requires_grad=False))}
     trained = {name: module([tensor()], [tensor()], weight=tensor())}
+    assert compare(write(tmp_path / "f", frozen), write(tmp_path / "i", trained)).verdict == "same"
+    frozen, trained = frozen | back, trained | back
     found = compare(write(tmp_path / "t", frozen), write(tmp_path / "g", trained)).summary.first_divergence
     assert found is not None
     assert (found.kind, found.slot, found.module) == ("argument", "parameters.weight", "fc.Linear")

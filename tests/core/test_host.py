@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe.core import host
 from msprobe.core.errors import MsprobeException
-from msprobe.core.host import check_seed, is_url, program_start, require_local, seed_host
+from msprobe.core.host import check_seed, free_memory, is_url, limited_memory, program_start, require_local, seed_host
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,13 @@ def test_a_process_begins_when_it_was_started_and_not_when_it_asks() -> None:
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert begin - 0.1 <= float(child.stdout) <= begin + 0.25
     assert program_start() < begin
+
+
+@pytest.mark.skipif(free_memory() is None, reason="the system does not say how much memory is free")
+def test_memory_is_limited_to_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "free_memory", lambda: 256 << 20)
+    with limited_memory():
+        assert np.ones(32 << 20, np.uint8).all()
+        with pytest.raises(MemoryError):
+            np.empty(512 << 20, np.uint8)
+    assert np.empty(512 << 20, np.uint8).size == 512 << 20

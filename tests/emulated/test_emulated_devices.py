@@ -144,11 +144,9 @@ def test_one_wrong_product_is_not_taken_for_rounded_products(recordings: Recordi
 
 
 @pytest.mark.parametrize(("target", "golden"), [("bf16", "fp32"), ("fp32", "bf16"), ("amp-bf16", "fp32")])
-def test_two_precisions_are_the_same_where_dtypes_are_ignored(recordings: Recordings, target: str, golden: str) -> None:
+def test_two_precisions_are_the_same(recordings: Recordings, target: str, golden: str) -> None:
     left, right = recordings(train, "llama", target), recordings(train, "llama", golden)
-    plain = compare(left, right, step="0").summary.first_divergence
-    assert plain is not None and "--ignore-dtype" in plain.reason
-    found = compare(left, right, step="0", ignore_dtype=True)
+    found = compare(left, right, step="0")
     assert found.verdict == "same", found.summary.first_divergence
     faulty = recordings(record_faulty, "llama", target, "", "wrong_weight")
-    assert compare(faulty, right, step="0", ignore_dtype=True).verdict == "diverged"
+    assert compare(faulty, right, step="0").verdict == "diverged"

@@ -287,6 +287,5 @@ GAPS: Mapping[tuple[str, str], str] = {
     (STEPS, "forward_forward"): "a call of another model from the same place ends no step",
     (FAULT, "forward_forward-0"): "`cat` leaves no record: the first call that gets what it joins is named",
     (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
-    (FAULT, "word_language_model-1"): "an update by hand on `data` without cleared gradients does not end a step",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""

@@ -77,6 +77,9 @@ def test_all_outputs_have_one_line_of_source(tmp_path: Path, case: str) -> None:
     if case == "other-line":
         assert source_line(first.golden_stack) == first.golden_source != first.source
         expected.append(f"golden source: {first.golden_source}")
+    if golden_extra:
+        assert source_line(first.target_stack) == first.target_source != first.source
+        expected.append(f"target source: {first.target_source}")
     assert printed == expected
 
     document = json.loads(summary_json(summary))["first_divergence"]

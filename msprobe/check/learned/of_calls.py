@@ -15,9 +15,8 @@ from msprobe.check.learned.arguments import factor, inner_size, scale, settings
 from msprobe.check.learned.of_results import see_loss, see_result
 from msprobe.check.learned.of_training import see_step
 from msprobe.check.learned.table import EQUALS, INCLUDES, ORDERED, SeenTable
-from msprobe.compare.records.entries import OF_PARAMETERS, path_of
+from msprobe.compare.records.entries import OF_PARAMETERS, path_of, stem_of
 from msprobe.compare.records.optimizer_steps import optimizer_steps
-from msprobe.core.naming import split_entry
 from msprobe.core.naming.names import is_module_name
 from msprobe.trace.values import mark
 
@@ -186,7 +185,7 @@ def _child(path: str, parent: str, owner: str) -> str:
 def _around(parent: str) -> Around:
     if not is_module_name(parent):
         return Around("", "")
-    stem = split_entry(parent)[0]
+    stem = stem_of(parent)
     return Around(stem.rpartition(".")[2], pattern_of(path_of(stem)))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge
 from pydantic_core import to_json
 
 from msprobe.core.errors import MsprobeException, ReadError
@@ -55,8 +56,8 @@ class Relation:
     rule: RuleOfRelation
     support: Support
     value: str | bool | float | tuple[str, ...] | None = None
-    low: float | None = None
-    high: float | None = None
+    low: Annotated[float, Ge(0)] | None = None
+    high: Annotated[float, Ge(0)] | None = None
     from_step: int = 0
 
 

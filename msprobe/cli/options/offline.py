@@ -44,6 +44,8 @@ def offline_flags(command: Command) -> Command:
     rank = shared(
         "rank",
         type=click.IntRange(0, 255),
+        multiple=False,
+        callback=None,
         metavar="N",
         default=0,
         show_default=True,

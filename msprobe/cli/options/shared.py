@@ -23,8 +23,13 @@ class Notion(NamedTuple):
     parameters: Mapping[str, Any] = {}
 
 
+def joined(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return one list of an option that is given once for each part of it (``--step 0 --step 2``)."""
+    return ",".join(values) if values else None
+
+
 _PATH = {"type": click.Path()}
-_NUMBERS = {"metavar": "0-2,5"}
+_NUMBERS = {"metavar": "0-2,5", "multiple": True, "callback": joined}
 _SWITCH = {"is_flag": True}
 _SHOWN = {"show_default": True}
 

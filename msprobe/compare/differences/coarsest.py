@@ -8,13 +8,16 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import INPUT, PARAMETER, is_tensor
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role
 
@@ -28,7 +31,8 @@ ROUNDOFFS = {"tf32": 2.0 * 2.0**-11, "hf32": 2.0 * 2.0**-12}
 
 @dataclass(frozen=True, slots=True)
 class NumberFormats:
-    """What the user says about number formats beside the recorded dtypes.
+    """What is known about number formats beside the recorded dtypes: the user says it, or the runs compute in two
+    precisions (see ``are_of_two_precisions``).
 
     Attributes:
         products: the unit round-off of the operands of products; 0 where the dtype tells it.
@@ -45,11 +49,39 @@ class NumberFormats:
 
     @property
     def differ(self) -> bool:
-        """Return whether the user says that both sides compute in different formats."""
+        """Return whether both sides are meant to compute in different formats."""
         return self.ignore_dtype or self.products > 0.0
 
 
 AS_RECORDED = NumberFormats()
+
+
+def are_of_two_precisions(table: LeafTable) -> bool:
+    """Return whether the runs compute in two precisions: most matrix products have results of another floating-point
+    dtype than in the other run. Then a dtype is how a run was configured; where few calls have another one, it is what
+    is wrong with them."""
+    if other_formats(table) is None:
+        return False
+    others: list[bool] = []
+    for entry in products(table).nonzero()[0].tolist():
+        for row in table.rows_of(entry) if table.keys[entry].phase == Phase.FORWARD.value else ():
+            target, golden = table.target[row], table.golden[row]
+            if target is not None and golden is not None and target.slot == OUTPUT and is_tensor(target.raw):
+                others.append(is_tensor(golden.raw) and _formats_differ(target.raw, golden.raw))
+    return 2 * sum(others) > len(others)
+
+
+def other_formats(table: LeafTable) -> tuple[str, str] | None:
+    """Return the dtypes of the first tensor that has another floating-point dtype than in the other run, of target and
+    golden run; None where no tensor has."""
+    samples = table.float_pairs.kind_samples
+    return next(((str(a["dtype"]), str(b["dtype"])) for a, b in samples if _formats_differ(a, b)), None)
+
+
+def _formats_differ(target: Mapping[str, Any], golden: Mapping[str, Any]) -> bool:
+    """Return whether two tensors are numbers of two floating-point formats."""
+    left, right = (unit_roundoff(str(raw["dtype"])) for raw in (target, golden))
+    return left != right and min(left, right) > 0.0
 
 
 def products(table: LeafTable) -> Bools:

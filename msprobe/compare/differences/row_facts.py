@@ -33,7 +33,7 @@ from msprobe.compare.differences.statistics_arrays import (
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, has_no_values, is_tensor
-from msprobe.core.tensors.dtypes import find_dtype, same_dtype
+from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
@@ -46,6 +46,7 @@ _SCALAR_NOISE = 4e-6
 _MAX = LARGEST.name
 _LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
 _WITHOUT_VALUES = int(Remark.WITHOUT_VALUES)
+_FARTHEST = {dtype.largest for dtype in ALL_DTYPES if dtype.itemsize > 1 and math.isfinite(dtype.largest)}
 _SMALL = 2.0**-13  # above it no 16-bit float has lost digits
 
 
@@ -94,8 +95,8 @@ class RowFacts:
 
 
 def row_facts(table: LeafTable, *, checksums: bool, formats: NumberFormats = AS_RECORDED) -> RowFacts:
-    """Return the facts of all rows of ``table``; ``checksums`` compares digests only. ``formats`` says what the user
-    told about number formats."""
+    """Return the facts of all rows of ``table``; ``checksums`` compares digests only. ``formats`` says what is
+    known about number formats."""
     role, kind, remarks = _roles(table), np.zeros(table.row_count, np.int64), np.zeros(table.row_count, np.int64)
     of_plain_rows(table, remarks)
     numeric = np.zeros(table.row_count, np.bool_) if checksums else _differing_floats(role, kind, table)
@@ -140,22 +141,39 @@ def row_facts(table: LeafTable, *, checksums: bool, formats: NumberFormats = AS_
 
 def _allow_other_floats(table: LeafTable, kinds: Ints, rows: Ints) -> Floats:
     """Return the unit round-off of the target's dtype for each of ``rows``, and allow other floating-point dtypes, also
-    in arguments that name one. ``kinds`` is changed."""
-    own = np.zeros(len(rows))
+    in arguments that name one, or are a number of it. ``kinds`` is changed."""
+    own, coarsest = np.zeros(len(rows)), _coarsest_of_all(table)
     position = {row: place for place, row in enumerate(rows.tolist())}
     for row in np.isin(kinds, (int(RowKind.DTYPE), int(RowKind.ARGUMENT))).nonzero()[0].tolist():
         target, golden = table.target[row], table.golden[row]
         if target is None or golden is None:
             continue
         name = "dtype" if kinds[row] == RowKind.DTYPE else "value"
-        left, right = (
-            unit_roundoff(str(leaf.raw.get(name))) if isinstance(leaf.raw, dict) else 0.0 for leaf in (target, golden)
-        )
+        names = [leaf.raw.get(name) if isinstance(leaf.raw, dict) else None for leaf in (target, golden)]
+        left, right = (unit_roundoff(str(one)) for one in names)
         if left and right:
             kinds[row] = RowKind.NONE
             if row in position:
                 own[position[row]] = left
+        elif kinds[row] == RowKind.ARGUMENT and _is_same_rounded(names[0], names[1], coarsest):
+            kinds[row] = RowKind.NONE
     return own
+
+
+def _coarsest_of_all(table: LeafTable) -> float:
+    """Return the unit round-off of the coarsest floating-point dtype that either side has."""
+    samples = table.float_pairs.kind_samples
+    return max((unit_roundoff(str(raw["dtype"])) for both in samples for raw in both), default=0.0)
+
+
+def _is_same_rounded(left: Any, right: Any, roundoff: float) -> bool:
+    """Return whether two numbers are one in a coarse dtype, or each is the farthest number of a dtype: what a mask adds
+    where nothing is to be seen."""
+    if type(left) is not float or type(right) is not float:
+        return False
+    return math.isclose(left, right, rel_tol=2.0 * roundoff) or (
+        left * right > 0.0 and {abs(left), abs(right)} <= _FARTHEST
+    )
 
 
 def _of_small_numbers(table: LeafTable, rows: Ints, roundoff: Floats, largest: Floats) -> Floats:

@@ -4,7 +4,7 @@ Nothing records which tensor it is. But what one call in place returns is what t
 tensor form a chain, and its last result is the value that stays. A tensor of which all elements are equal (the zeros
 that a bias and every state begin with) has too many namesakes, and no chain begins with it. Nor is it recorded that a
 tensor is bound to a new value (``p.data = new``, ``copy_``): then another result of the same shape, which a later call
-outside of all modules returns, is the value that stays.
+outside of all modules returns, is the value that stays. An update is made of gradients, so it follows a backward call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHANGED, _RETURNED = ".input.0", ".output.0"
 
 class Update(NamedTuple):
     """The last result of the calls that change one tensor: the name of the entry, its leaf there, and the position of
-    the entry among all calls outside of modules."""
+    the entry among all."""
 
     entry: str
     leaf: Leaf
@@ -43,12 +43,15 @@ class InPlaceUpdates:
         self._first: dict[Signature, list[Update]] = {}
         self._waiting: dict[Signature, list[list[Update]]] = {}
         self._results: dict[str, list[Update]] = {}
-        outside = (key for key in keys if key.phase == Phase.FORWARD.value and key.parent in ("", OPTIMIZER))
-        for position, key in enumerate(outside):
+        follows = False
+        for position, key in enumerate(keys):
+            if key.phase != Phase.FORWARD.value or key.parent not in ("", OPTIMIZER):
+                follows = follows or key.phase != Phase.FORWARD.value
+                continue
             own = leaves(key.name, data[key.name])
             if works_in_place(key.stem):
                 self._add(key.name, own, position)
-            for leaf in own if not works_in_place(key.stem) else ():
+            for leaf in own if (follows or key.parent) and not works_in_place(key.stem) else ():
                 if leaf.slot == OUTPUT and is_tensor(leaf.raw):
                     update = Update(key.name, leaf, position)
                     self._results.setdefault(str(leaf.raw["shape"]), []).append(update)

@@ -31,8 +31,9 @@ from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.in_place_updates import works_in_place
-from msprobe.compare.regions.whole_step import WholeStep
 from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.slices import Slice
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
@@ -40,12 +41,14 @@ from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float
-from msprobe.trace.likeness import EXACT, is_boolean, same_values
+from msprobe.trace.likeness import EXACT, is_boolean, is_float, same_values
 
 _WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _AS_LARGE = 0.1
 _MASK = -1e3
 """Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
+_OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
+"""What differs where layers are fused, split or padded."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 
 
@@ -72,6 +75,7 @@ class HarmlessDifferences:
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
+        self._merged = target.merged
         self._again = again
 
     @cached_property
@@ -195,7 +199,9 @@ class HarmlessDifferences:
     def _may_be_harmless(self, entry: int) -> bool:
         """Return whether an entry has no difference that is one whatever follows from it."""
         key = self._table.keys[entry]
-        if key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
+        parameters = self._rows(entry, Role.PARAMETER)
+        forms = _OTHER_FORMS if self._table.alone else ()
+        if key.phase == Phase.PARAMETERS_GRAD.value or any(self._kind[row] not in forms for row in parameters):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry):
             return False
@@ -215,28 +221,132 @@ class HarmlessDifferences:
         return is_without_gradients(body) and bool(self._rows(entry, Role.RESULT))
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
-        """Return those of these entries whose differences do not leave the step (see ``whole_step``)."""
-        return frozenset(filter(self._ends_with_step, entries)) if self.step.agrees else frozenset()
+        """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
+        if not self.sinks.agree:
+            return frozenset()
+        return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
+
+    def _is_in_wrong_module(self, entry: int) -> bool:
+        """Return whether a module around an entry returns other values of the same: they arise inside of it."""
+        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
+        return any(self._makes_others_of_same(module) for module in around)
+
+    def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
+        calls that return what they return in the other run, before a wrong result arises in another one."""
+        first = self._first_wrong
+        before = (entry for entry in entries if entry < first)
+        return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_slices(one))
+
+    def _is_beside_slices(self, entry: int) -> bool:
+        """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
+        comes from it."""
+        if self._table.keys[entry].phase != Phase.FORWARD.value or any(entry in one.calls for one in self._slices):
+            return False
+        results = [raw for row in self._results(entry) for raw in self._tensors(row)]
+        return bool(results) and not any(map(is_float, results))
+
+    @cached_property
+    def _slices(self) -> tuple[Slice, Slice]:
+        """The backward slices of what is wrong in the end, of target and golden run."""
+        return Slice(self.sinks, 0), Slice(self.sinks, 1)
+
+    @cached_property
+    def _first_wrong(self) -> int:
+        """The first call in which what is wrong in the end arises: behind all calls where that is not known, 0 where
+        nothing is."""
+        if self.sinks.agree or not self.sinks.comparable or not self._table.alone:
+            return 0
+        if self.sinks.losses_agree:
+            return len(self._table.keys)
+        known = all(one.complete and one.frontier for one in self._slices)
+        return min(min(one.frontier) for one in self._slices) if known else len(self._table.keys)
+
+    def _returns_the_same(self, entry: int) -> bool:
+        if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
+            return False
+        rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
+            return False
+        if any(self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT for row in rows):
+            return False  # a mask, or a larger summand, may hide them in the results
+        results = list(self._results(entry))
+        return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
         if key.parent in OF_PARAMETERS:
             return False
-        if key.phase != Phase.FORWARD.value and self.step.makes_other_passes:
+        if key.phase == Phase.PARAMETERS_GRAD.value:
             return True
-        return self._may_be_harmless(entry) and self._passes_all_modules(entry) and self.step.makes_up_for(entry)
+        if key.phase == Phase.BACKWARD.value and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
+            return False
+        return (
+            self._may_be_harmless(entry)
+            and not self._has_another_form(entry)
+            and not self._makes_others_of_same(entry)
+            and self._is_shown(entry)
+            and self.sinks.make_up_for(entry)
+        )
+
+    def _has_another_form(self, entry: int) -> bool:
+        """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
+        changed, and its effect may be below rounding in this step. In other code it is a part of the code. Where the
+        tensors of a call are those of other calls, in both directions, so are its arguments; where the data come in
+        other pieces, lengths and positions are those of the pieces."""
+        if self._table.alone or self._has_other_pieces:
+            return False
+        differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if all(self._kind[row] == RowKind.VALUE for row in differing):
+            return False
+        given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
+        return not given or not all(map(self.sinks.row_has_twins, given))
 
     @cached_property
-    def step(self) -> WholeStep:
-        """What leaves the step."""
-        return WholeStep(self._table, self._measured, self._verdicts)
+    def _has_other_pieces(self) -> bool:
+        """Whether an outermost call gets a tensor of another shape on each side: a batch or a sequence in pieces."""
+        outermost = (number for number, key in enumerate(self._table.keys) if not key.parent)
+        rows = (row for number in outermost for row in self._rows(number, Role.INPUT))
+        return any(self._kind[row] == RowKind.SHAPE for row in rows)
 
-    def _passes_all_modules(self, entry: int) -> bool:
-        """Return whether no module around an entry, nor the module itself, does more than pass a difference on."""
+    def _makes_others_of_same(self, entry: int) -> bool:
+        """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
+        if self._table.keys[entry].phase != Phase.FORWARD.value:
+            return False  # a gradient that several slots share may lie in any of them
+        results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
+        given = self._given_tensors(entry)
+        same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
+        return bool(given) and same and any(results)
+
+    def _is_nearly_equal(self, row: int) -> bool:
+        """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
+        before them do may be farther apart, and pass."""
+        return bool(self._worst[row] <= self.sinks.allowed(*self._tensors(row)))
+
+    def _is_shown_gradient(self, row: int) -> bool:
+        """Return whether the other side has a gradient that one side alone passes on from here."""
+        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row)
+
+    @cached_property
+    def sinks(self) -> Sinks:
+        """What leaves the step."""
+        return Sinks(self._table, self._measured, self._verdicts, merged=self._merged)
+
+    def _is_shown(self, entry: int) -> bool:
+        """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
+        them, gradients, and what a loss, or a later call, is made of."""
         key = self._table.keys[entry]
-        own = self._rows(entry, Role.RESULT) if is_module(key) and key.phase == Phase.FORWARD.value else []
-        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
-        return all(map(self._is_further_result, own)) and all(map(self._only_passes_on, around))
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
+            return True
+        results = self._rows(entry, Role.RESULT)
+        return all(
+            all(raw.get("requires_grad") for raw in self._tensors(row)) or self.sinks.uses_agree(row) for row in results
+        )
+
+    def _tensors(self, row: int) -> Iterator[Mapping[str, Any]]:
+        for leaf in (self._table.target[row], self._table.golden[row]):
+            if leaf is not None and is_tensor(leaf.raw):
+                yield leaf.raw
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
@@ -297,11 +407,29 @@ class HarmlessDifferences:
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
 
     def _has_only_other_arguments(self, entry: int) -> bool:
-        """Return whether a function gets another argument, and neither other tensors, which this makes up for, nor has
-        another result."""
+        """Return whether a function gets another argument and no other tensors, which could make up for it. Where it
+        returns other truth values or whole numbers (a mask, positions), what is made of them shows what they do. In
+        other code an argument has no effect where the same is returned, up to what differs in the inputs."""
+        if self._table.alone and self._returns_what_it_gets(entry):
+            return False
         inputs = self._rows(entry, Role.INPUT)
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
-        return has_other and not self._rows(entry, Role.RESULT) and not any(map(self._is_tensor, inputs))
+        if not has_other or any(map(self._is_tensor, inputs)):
+            return False
+        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
+
+    def _returns_what_it_gets(self, entry: int) -> bool:
+        """Return whether what a call returns is apart by no more than what it gets, and the rounding of statistics."""
+        given = (float(self._worst[row]) for row in self._given_tensors(entry))
+        results = list(self._results(entry))
+        most = 2.0 * max(given, default=0.0) + 2.0 * FLOAT32_ROUNDOFF
+        return bool(results) and all(
+            self._kind[row] <= RowKind.UNCHECKED and self._worst[row] <= most for row in results
+        )
+
+    def _given_tensors(self, entry: int) -> list[int]:
+        rows = self._table.rows_of(entry)
+        return [row for row in rows if self._role[row] == Role.INPUT and self._is_tensor(row)]
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module

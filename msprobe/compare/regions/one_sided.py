@@ -31,6 +31,7 @@ from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
+    OF_PARAMETERS,
     OPTIMIZER,
     Absence,
     EntryKey,
@@ -161,19 +162,18 @@ class OneSidedCalls:
         return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
 
     def _absence(self, number: int, excused: WithoutConsequence) -> Absence | None:
-        if self.table.loose:
-            return self.table.entries[number].absence
         key = self.table.keys[number]
+        if self.table.loose:
+            own = self.table.entries[number].absence
+            return Absence.OTHER_CODE if own is None and self._ends_with_step(key, excused) else own
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
             lost = self._is_lost_gradient(number, key, excused) and not (
                 self._dies_out(number, key, excused) or excused.needless.is_needless(number)
             )
-        if key.phase != Phase.FORWARD.value and excused.differences.step.makes_other_passes:
-            return Absence.OTHER_CODE
         if lost:
-            return None
+            return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
             shown = self._is_among_gradients(number)
         else:
@@ -181,6 +181,12 @@ class OneSidedCalls:
             if not shown and self._is_other_state(number, key):
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
+
+    def _ends_with_step(self, key: EntryKey, excused: WithoutConsequence) -> bool:
+        """Return whether all that leaves the step agrees, and shows what a call makes: no update of a weight, and
+        nothing that other ranks get."""
+        shown = key.parent not in OF_PARAMETERS and not key.stem.startswith(_COLLECTIVES)
+        return shown and excused.differences.sinks.agree
 
     def _is_lost_gradient(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""

@@ -106,13 +106,17 @@ class ConsequenceRules(NamedTuple):
         needless = NeedlessGradients(self.table, (self.dumps.target, self.dumps.golden), measured.role, judged.kind)
         if self.table.loose:
             formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
-            return WithoutConsequence(differences, formulas, needless, frozenset())
+            damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
+            rest = [one for one in differences.differing if one not in damaged]
+            entries = differences.ending_with_step(rest) | differences.beside_slice(rest)
+            return WithoutConsequence(differences, formulas, needless, entries)
         damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         harmless = (differences.entries | needless.among(differences.differing)) - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
         excused = harmless | formulas.entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
+        excused |= differences.beside_slice(number for number in rest if number not in excused)
         remaining = [number for number in differences.differing if number not in excused]
         if len(remaining) > 1:
             excused |= OtherOrder(self.table, measured, judged, differences.differing).before(remaining)

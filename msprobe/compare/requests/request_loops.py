@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from msprobe.compare.inputs.request_rows import RequestRows
-from msprobe.compare.records.entries import parent_of
-from msprobe.core.naming import split_entry
+from msprobe.compare.records.entries import parent_of, phase_of, stem_of
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor, values_below
 
@@ -26,9 +25,8 @@ def without_other_requests(dump: Dump, rows: RequestRows) -> Dump:
         return dump
     children: dict[tuple[str | None, str], list[str]] = {}
     for name in dump.data:
-        stem, phase, _ = split_entry(name)
-        if phase == _FORWARD:
-            children.setdefault((parent_of(dump.construct, name), stem), []).append(name)
+        if phase_of(name) == _FORWARD:
+            children.setdefault((parent_of(dump.construct, name), stem_of(name)), []).append(name)
     others = {name for names in children.values() for name in _of_others(names, dump.data, rows)}
     if not others:
         return dump

@@ -106,7 +106,8 @@ class FirstDivergence:
     innermost first, from the one on that is code of the user or of a library, and ``source`` that one as
     ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that makes the call
     (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty
-    where it lacks the entry.
+    where it lacks the entry. Where only the golden run makes the call, ``target_source`` and ``target_stack`` are where
+    the target goes on without it.
 
     The kind ``order``: both runs make the call, one of them before and one after another call.
 
@@ -139,6 +140,8 @@ class FirstDivergence:
     golden_stack: list[str] = field(default_factory=list)
     golden_source: str = ""
     source_of_golden: bool = False
+    target_source: str = ""
+    target_stack: list[str] = field(default_factory=list)
     request: str | None = None
     token: int | None = None
     ranks: list[int] = field(default_factory=list)
@@ -156,9 +159,12 @@ class FirstDivergence:
 
     @property
     def calls(self) -> list[CallOfRun]:
-        """Where the runs make the call: one of them where only it does, or both do in one line."""
+        """Where the runs make the call, or go on without it; one of them where both do in one line."""
         if self.source_of_golden:
-            return [CallOfRun("golden run", self.source, self.stack)]
+            calls = [CallOfRun("golden run", self.source, self.stack)]
+            if self.target_source and self.target_source != self.source:
+                calls.append(CallOfRun("target", self.target_source, self.target_stack))
+            return calls
         calls = [CallOfRun("target", self.source, self.stack)]
         if self.golden_source and self.golden_source != self.source:
             calls.append(CallOfRun("golden run", self.golden_source, self.golden_stack))

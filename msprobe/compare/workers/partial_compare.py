@@ -19,6 +19,7 @@ import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
 from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as
+from msprobe.compare.differences.coarsest import other_formats
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -97,6 +98,8 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         mode = mode_of(target, golden)
         table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
         if not dtype_gate and (pair_commuted_operands(table) is not table or _has_factor(table)):
+            raise UndividedError
+        if not dtype_gate and other_formats(table) is not None:
             raise UndividedError
         if may_be_in_another_order(Calls(target, table.keys), Calls(golden, table.keys)):
             raise UndividedError

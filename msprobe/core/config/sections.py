@@ -107,6 +107,11 @@ class Section(ConfigModel):
         return False
 
     @property
+    def names_memory(self) -> bool:
+        """Return whether each tensor says which memory it lies in."""
+        return False
+
+    @property
     def kept_steps(self) -> RingSettings | None:
         """Return how steps are kept in memory; None where they are written at once."""
         return None
@@ -135,6 +140,11 @@ class StatisticsSection(Section):
         description="Also record an order-sensitive sum of each tensor, which sees elements that changed places; auto "
         "does so where the pass that measures the statistics gives it too, and summary_mode is statistics.",
     )
+    memory: bool = Field(
+        default=False,
+        description="Also record which memory each tensor lies in, so that msprobe trace follows values through views "
+        "and slices (PyTorch; not in static graphs).",
+    )
     ring: RingSettings | None = Field(
         default=None,
         description="Keep the last steps in memory and write them on a NaN, a spike, an alert, trigger() or an "
@@ -158,6 +168,11 @@ class StatisticsSection(Section):
         return False if self.projection == "auto" and self.summary_mode != "statistics" else self.projection
 
     @property
+    def names_memory(self) -> bool:
+        """Return the setting."""
+        return self.memory
+
+    @property
     def kept_steps(self) -> RingSettings | None:
         """Return how steps are kept in memory; None where they are written at once."""
         return self.ring
@@ -174,9 +189,19 @@ class TensorSection(Section):
     inert = frozenset({"tensor_list"})
 
     summary_mode: OneMode = Field(default="statistics", description="statistics, md5 (a CRC-32) or xor.")
+    memory: bool = Field(
+        default=False,
+        description="Also record which memory each tensor lies in, so that msprobe trace follows values through views "
+        "and slices (PyTorch; not in static graphs).",
+    )
     file_format: Literal["npy", "bin"] = Field(
         default="npy", description="Format of tensor files (MindSpore static graph, level L2)."
     )
+
+    @property
+    def names_memory(self) -> bool:
+        """Return the setting."""
+        return self.memory
 
 
 class AccCheckSection(Section):

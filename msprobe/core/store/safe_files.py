@@ -166,10 +166,17 @@ def refuse_device(path: str | Path) -> None:
     """Refuse a path that a new file must not replace.
 
     Raises:
-        OSError: it is a device, such as ``/dev/null``.
+        OSError: it is a device, such as ``/dev/null``, or no path at all.
     """
+    _refuse_nul(path)
     if is_device(path):
         raise OSError(errno.EEXIST, "is a device and no file", str(path))
+
+
+def _refuse_nul(path: str | Path) -> None:
+    """Raise OSError for a path with a NUL character, as a settings file may have; Python has a ValueError for it."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "holds a NUL character", str(path))
 
 
 def is_device(path: str | os.PathLike[str]) -> bool:
@@ -219,7 +226,12 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own."""
+    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own.
+
+    Raises:
+        OSError: it cannot be created, or is no path at all.
+    """
+    _refuse_nul(folder)
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)

@@ -153,7 +153,7 @@ class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses e
         return _Storage(kind.dtype, str(key))
 
 
-DAMAGED_HEADER = (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, FutureWarning, ValueError, EOFError)
+DAMAGED_HEADER = (tokenize.TokenError, SyntaxError, MemoryError, RecursionError, Warning, ValueError, EOFError)
 """What numpy raises about a damaged header; it warns of some, and a program may have made errors of warnings."""
 
 

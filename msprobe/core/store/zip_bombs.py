@@ -9,12 +9,17 @@ UNREADABLE_ZIP = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImpl
 """What is raised while a damaged zip file is read."""
 _SMALL = 64 << 20
 _MOST_PACKED = 200
-"""A member that is larger than ``_SMALL`` and shrinks to less than this part is nothing that a program writes."""
+"""What is larger than ``_SMALL`` and shrinks to less than this part is nothing that a program writes."""
+
+
+def is_swollen(size: int, packed: int) -> bool:
+    """Return whether ``size`` bytes are far more than what takes ``packed`` bytes in a file can stand for."""
+    return size > max(_SMALL, _MOST_PACKED * packed)
 
 
 def swollen_member(archive: zipfile.ZipFile) -> str:
     """Return which member of an archive unpacks to far more than it takes, and to how much; "" where none does."""
     for one in archive.infolist():
-        if one.file_size > max(_SMALL, _MOST_PACKED * one.compress_size):
+        if is_swollen(one.file_size, one.compress_size):
             return f"{one.filename[:80]!r} unpacks to {one.file_size >> 20} MB"
     return ""

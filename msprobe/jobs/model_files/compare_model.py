@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.records.entries import stem_of
 from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.host import limited_memory
 from msprobe.core.naming.names import is_module_name
-from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, make_folder_below, write_atomic
@@ -80,11 +81,13 @@ def run_model(
     make_folder(output)  # a folder that cannot be made is told before the model runs
     plan = RecordingPlan(options.task, classes or {}, options.rank, options.optimized)
     for step, shapes in enumerate(_all_shapes(model, options)):
-        inputs = _inputs(model, options.input_data if files_of is None else files_of(step), shapes)
-        recorded = record_model(model, inputs, output, step, plan)
-        _write_inputs(output / INPUTS / f"step{step}", inputs)
-        found = {name: tuple(array.shape) for name, array in inputs.items()}
-        yield OfflineRun(recorded, found, _against_optimized(model, inputs, recorded))
+        with limited_memory():
+            inputs = _inputs(model, options.input_data if files_of is None else files_of(step), shapes)
+            recorded = record_model(model, inputs, output, step, plan)
+            _write_inputs(output / INPUTS / f"step{step}", inputs)
+            found = {name: tuple(array.shape) for name, array in inputs.items()}
+            run = OfflineRun(recorded, found, _against_optimized(model, inputs, recorded))
+        yield run
 
 
 def _all_shapes(model: Model, options: OfflineOptions) -> list[Shapes]:
@@ -203,7 +206,7 @@ def _classes(dump: Dump) -> dict[str, str]:
     """Return the classes of the modules of a dump by their paths."""
     classes: dict[str, str] = {}
     for name in filter(is_module_name, dump.data):
-        path, _, cls = split_entry(name)[0].partition(".")[2].rpartition(".")
+        path, _, cls = stem_of(name).partition(".")[2].rpartition(".")
         classes.setdefault(path, cls)
     return classes
 

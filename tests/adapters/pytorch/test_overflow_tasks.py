@@ -176,6 +176,8 @@ def test_a_nan_that_no_recorded_call_made_is_told(bench: Any, capsys: pytest.Cap
         "Module.first.Linear.backward.0: NaN is in its input input.0 already; no earlier call of the step made it"
         in said
     )
+    (line,) = check_overflow(bench.root).lines
+    assert line.startswith("No call made NaN or infinity. Task overflow_check records those calls alone")
 
 
 class Scaled(nn.Module):

@@ -34,6 +34,12 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
             '{"version": 1, "relations": [{"kind": "guess"}], "runs": 1, "steps": 1, "ranks": 1}',
             "relations.0.says: Field required",
         ),
+        (
+            '{"version": 1, "relations": [{"says": "", "kind": "output", "owner": "", "path": "", "what": "",'
+            ' "when": "", "rule": "within", "support": {"examples": 3, "steps": 3}, "low": 1, "high": -3}],'
+            ' "runs": 1, "steps": 1, "ranks": 1}',
+            "relations.0.high: Input should be greater than or equal to 0",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_told_in_one_line(tmp_path: Path, content: str, words: str) -> None:

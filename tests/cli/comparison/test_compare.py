@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.cli.main import run
 from tests.compare.dumps import call, tensor, write
 
 
@@ -136,3 +137,20 @@ def test_differing_rows_are_grouped_by_operator(runs: dict[str, Path]) -> None:
     assert "Rows that differ, by operator" in page.read_text()
     wrong = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], "--group-by", "module")
     assert wrong.returncode == 2 and "'module' is not 'operator'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [(("0", "2"), {"0", "2"}), (("0", "1-2"), {"0", "1", "2"}), (("0:1", "1:2"), {"0", "1"})],
+)
+def test_a_list_may_be_given_in_parts(tmp_path: Path, given: tuple[str, ...], steps: set[str]) -> None:
+    for name in ("target", "golden"):
+        for step in range(3):
+            data = {"Functional.relu.0.forward": call([tensor()], [tensor(0.5)])}
+            write(tmp_path / name / f"step{step}" / "rank0", data)
+    words = [word for step in given for word in ("--step", step)]
+    assert (
+        run(["compare", str(tmp_path / "target"), str(tmp_path / "golden"), "-o", str(tmp_path / "out"), *words]) == 0
+    )
+    tables = [path.name for path in (tmp_path / "out").glob("*.csv")]
+    assert {step for step in "012" if any(f"step{step}_" in name for name in tables)} == steps

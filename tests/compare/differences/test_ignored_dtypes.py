@@ -1,4 +1,4 @@
-"""Two precisions with ``ignore_dtype``: the coarser dtype judges, with statistics and with whole tensors."""
+"""Two precisions: the coarser dtype judges, with statistics and with whole tensors, whether the user says so or not."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ def record(folder: Path, dtype: str, task: str, fault: str = "") -> None:
 @pytest.mark.parametrize(("target", "golden"), PAIRS)
 def test_the_same_program_is_the_same(recordings: Recordings, target: str, golden: str, task: str) -> None:
     pair = recordings(record, target, task), recordings(record, golden, task)
-    plain = msprobe.compare(*pair).summary.first_divergence
-    assert plain is not None and plain.kind == "dtype" and "--ignore-dtype" in plain.reason
-    result = msprobe.compare(*pair, ignore_dtype=True)
-    assert result.verdict == "same", result.summary.first_divergence
+    for options in ({}, {"ignore_dtype": True}):
+        result = msprobe.compare(*pair, **options)
+        assert result.verdict == "same", result.summary.first_divergence
+        assert (
+            f"two precisions (torch.{target} in the target, torch.{golden} in the golden run)" in result.summary.reason
+        )
 
 
 @pytest.mark.matrix("wide", sample="each value")
@@ -56,5 +58,5 @@ def test_the_same_program_is_the_same(recordings: Recordings, target: str, golde
 @pytest.mark.parametrize(("fault", "place"), [("weight", "linear1"), ("call", "1.TransformerEncoderLayer")])
 def test_a_fault_is_named(recordings: Recordings, target: str, golden: str, task: str, fault: str, place: str) -> None:
     pair = recordings(record, target, task, fault), recordings(record, golden, task)
-    found = msprobe.compare(*pair, ignore_dtype=True).summary.first_divergence
+    found = msprobe.compare(*pair).summary.first_divergence
     assert found is not None and place in str(found.module), found

@@ -150,11 +150,11 @@ def test_state_that_both_sides_change_with_other_values_is_a_divergence(
     assert comparison.row_levels.diverging.any() == (absence is None)
 
 
-@pytest.mark.parametrize(("result", "lost"), [(3.0, False), (3.5, True)])
+@pytest.mark.parametrize(("result", "lost"), [(6.0, False), (6.5, True)])
 def test_a_function_with_the_result_of_a_module_replaces_it(tmp_path: Path, result: float, lost: bool) -> None:
     """The head of a model as a module, and as a function of its weight; what comes after it begins with a slice."""
     head, function = "Module.head.Linear.forward.0", "Functional.linear.2.forward"
-    golden = {**run(), head: module([tensor(4.0)], [tensor(3.0)], weight=tensor())}
+    golden = {**run(), head: module([tensor(4.0)], [tensor(6.0)], weight=tensor())}
     target = {**run(), function: call([tensor(4.0), tensor()], [tensor(result)])}
     later = {"Functional.cross_entropy.0.forward": call([tensor(9.0)], [tensor(2.0)])}
     outside = (head, function, *later)

@@ -45,3 +45,10 @@ def test_calls_for_the_whole_batch_are_no_loop() -> None:
 
 def test_shapes_of_another_order_are_no_loop() -> None:
     assert kept(dump({"a": 3, "b": 5}, ("relu", [5, 4]), ("relu", [3, 4])), "a") == ["0", "1"]
+
+
+def test_a_damaged_name_is_no_call_of_a_loop() -> None:
+    calls = dump({"a": 3, "b": 5}, ("relu", [3, 8]), ("relu", [5, 8]))
+    damaged = "Torch.relu.0x1f.forwards"
+    calls.data[damaged] = calls.data["Torch.relu.0.forward"]
+    assert kept(calls, "a") == ["0", "0x1f"]

@@ -65,3 +65,12 @@ def tensor_files() -> dict[str, bytes]:
     np.save(files["npy"], np.arange(12.0).reshape(3, 4))
     pytest.importorskip("torch").save(pytest.importorskip("torch").ones(5, 6), files["pt"])
     return {kind: file.getvalue() for kind, file in files.items()}
+
+
+def test_a_file_of_python_2_is_an_error_where_warnings_are(tmp_path: Path) -> None:
+    """numpy warns of it, and the tests make errors of warnings, as a program may."""
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }".ljust(117) + b"\n"
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + b"\0" * 8)
+    with pytest.raises(ReadError, match=r"not a readable tensor file .*Python 2"):
+        read_tensor(path)

@@ -197,3 +197,10 @@ def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(
         write(tmp_path / name, [b"four", b"more"])
     assert (refused.value.errno, refused.value.filename) == (number, str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [lambda path: write_atomic(path, [b"x"]), make_folder])
+@pytest.mark.parametrize("name", ["a\0b", "a\0b/c"])
+def test_a_path_with_nul_is_an_error_of_the_disk(tmp_path: Path, write: Callable[[Path], object], name: str) -> None:
+    with pytest.raises(OSError, match="holds a NUL character"):
+        write(tmp_path / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,14 @@ def test_a_range_of_shapes_is_a_step_each(recordings: Any, tmp_path: Path) -> No
     runs = list(run_model(folder / "legacy.onnx", tmp_path, OfflineOptions(dym_shape_range="ids:1-2,3;mask:1,3")))
     assert [run.shapes["ids"] for run in runs] == [(1, 3), (2, 3)]
     assert [run.recorded.folder.parent.name for run in runs] == ["step0", "step1"]
+
+
+def test_a_damaged_name_in_the_dump_is_a_difference(recordings: Any, tmp_path: Path) -> None:
+    folder = recordings(export, "tensor")
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (document,) = (tmp_path / "run").rglob("dump.json")
+    text = document.read_text()
+    assert '"Module.head.Linear.forward.0":' in text
+    document.write_text(text.replace('"Module.head.Linear.forward.0":', '"Module.head.Linear.forward.0x1f":'))
+    found = compared(folder / "legacy.onnx", tmp_path / "run", tmp_path / "out", input_files(folder))
+    assert found.result.summary.verdict == "diverged"

@@ -62,8 +62,9 @@ def test_level_0_has_checksums_and_no_signs(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "rank0").iterdir() if path.is_dir()] == []
 
 
-def test_level_1_has_signs(tmp_path: Path) -> None:
+def test_level_1_has_signs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gradients = train(tmp_path)
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
     assert list(rows(tmp_path, 0)[0]) == ["param_name", "max", "min", "norm", "shape"]
     signs = read_signs(tmp_path / "rank0" / "step3" / "0.weight.npy")
     flat = gradients[3].reshape(-1).numpy()

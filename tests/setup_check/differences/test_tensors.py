@@ -65,6 +65,14 @@ def test_one_element_of_many() -> None:
     assert judged(facts(VALUES), facts(moved))[:2] == (False, "error")
 
 
+@pytest.mark.parametrize(
+    ("step", "reason"), [(0, "the runs begin with other weights"), (1, "weights have parted by the end of step 0")]
+)
+def test_the_step_in_which_weights_part(step: int, reason: str) -> None:
+    sides = [[StepTensors(step=step, rank=0, tensors={"w": facts(VALUES * scale)})] for scale in (1, 2)]
+    assert [row["reason"] for row in compare_tensors("weights", *sides).rows] == [reason]
+
+
 def test_shape_and_dtype() -> None:
     assert judged(facts(VALUES), facts(VALUES.T)) == (False, "error", "shape [64, 8] against [8, 64]")
     assert judged(facts(VALUES), facts(VALUES.astype(np.float64)))[2] == "float32 against float64"

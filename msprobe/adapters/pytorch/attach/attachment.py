@@ -385,7 +385,7 @@ class Attachment:
         self._empty = False
         self._iterations.call(call.module, call.part, call.site)
         if call.model.trains:
-            self._iterations.watch(call.module)
+            self._iterations.watch(call.module, self._optimizers.made > 0)
 
     # ---------------------------------------------------------------- optimizers (UpdateReports)
 

@@ -8,12 +8,13 @@ same ``step(closure)``, called from the same place.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -25,7 +26,8 @@ Site = tuple[int, ...]
 """Where a call is made: the code and the position of each frame, from the call to the beginning of the program."""
 _SAMPLES = 16
 _OWN = f"{Path(__file__).parents[3]}{os.sep}"
-_any = torch._C.TensorBase.any  # ``Tensor.any`` may be recorded
+_any, _item = torch._C.TensorBase.any, torch._C.TensorBase.item  # ``Tensor.any`` may be recorded
+_norm: Any = torch._C._linalg.linalg_vector_norm
 
 
 def call_site() -> Site:
@@ -98,9 +100,9 @@ class Iterations:
         """Take note of a call that may belong to the next iteration, which has not begun."""
         self._ahead.add((id(owner), site))
 
-    def watch(self, model: nn.Module) -> None:
-        """Look for changes by hand of a model that is trained."""
-        self._parameters.watch(model)
+    def watch(self, model: nn.Module, optimized: bool) -> None:
+        """Look for changes by hand of a model that is trained; ``optimized``: whether there is an optimizer."""
+        self._parameters.watch(model, optimized)
 
     def comes_back(self, owner: Any, site: Site, optimized: bool, method: str = "") -> bool:
         """Return whether a call is the first of the next iteration.
@@ -148,30 +150,47 @@ class Iterations:
         return True
 
 
+class _Seen(NamedTuple):
+    """A parameter as it was: its version, and its norm where that was read."""
+
+    parameter: weakref.ref[nn.Parameter]
+    version: int
+    norm: float | None
+
+    def has_changed(self) -> bool:
+        """Return whether the parameter is another one now, or has other values."""
+        present = self.parameter()
+        if present is None or present._version != self.version:
+            return True
+        return self.norm is not None and _is_readable(present) and self.norm != _norm_of(present)
+
+
 class ChangesByHand:
     """Parameters that the program changes, and gradients that it clears after a backward pass, without an optimizer.
 
     Of each model a few parameters are looked at: their versions, and whether the gradients of a backward pass are
     still there. Values are read only of gradients that were changed, or in a program without an optimizer, because
-    ``gradient.data.zero_()`` makes no new version.
+    ``parameter.data.sub_(...)`` and ``gradient.data.zero_()`` make no new version.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[weakref.ref[nn.Parameter], int]] = {}
+        self._seen: dict[int, _Seen] = {}
         self._models: set[int] = set()
         self._left: set[tuple[int, int]] | None = None  # the gradients that a backward pass has left
 
-    def watch(self, model: nn.Module) -> None:
+    def watch(self, model: nn.Module, optimized: bool) -> None:
         """Look at the parameters of a model too, as they are now."""
         if id(model) in self._models:
             return
         self._models.add(id(model))
         trained = [one for one in parameters_in(model) if one.requires_grad and not nn.parameter.is_lazy(one)]
-        self._seen.update({id(one): (weakref.ref(one), one._version) for one in trained[:_SAMPLES]})
+        for one in trained[:_SAMPLES]:
+            self._seen[id(one)] = _Seen(weakref.ref(one), one._version, None if optimized else _norm_of(one))
 
     def settle(self) -> None:
         """Take what an optimizer has changed as it is."""
-        self._seen = {key: (ref, one._version) for key, (ref, _) in self._seen.items() if (one := ref()) is not None}
+        present = [(key, one) for key, seen in self._seen.items() if (one := seen.parameter()) is not None]
+        self._seen = {key: _Seen(self._seen[key].parameter, one._version, None) for key, one in present}
         self._left = None
 
     def backward(self) -> None:
@@ -184,18 +203,17 @@ class ChangesByHand:
         Args:
             optimized: whether the program has an optimizer.
         """
-        states = [(ref(), version) for ref, version in self._seen.values()]
-        if any(one is None or one._version != version for one, version in states):
-            return True  # None: another parameter has taken its place
+        if any(seen.has_changed() for seen in self._seen.values()):
+            return True
         if self._left is None:
             return False
         present = self._gradients()
         if optimized and any(_state(one) in self._left for one in present):
             return False
-        return not any(_has_value(one) for one in present)
+        return all(_is_readable(one) and not _read(_any, one) for one in present)
 
     def _gradients(self) -> list[torch.Tensor]:
-        parameters = [ref() for ref, _ in self._seen.values()]
+        parameters = [seen.parameter() for seen in self._seen.values()]
         return [one.grad for one in parameters if one is not None and one.grad is not None]
 
 
@@ -203,11 +221,22 @@ def _state(gradient: torch.Tensor) -> tuple[int, int]:
     return id(gradient), gradient._version
 
 
-def _has_value(gradient: torch.Tensor) -> bool:
-    """Return whether a gradient is not zero; also where it cannot be read here and now."""
-    runtime: Any = getattr(torch, gradient.device.type, None)
+def _norm_of(parameter: torch.Tensor) -> float | None:
+    """Return a number that other values would not have; None for NaN, and where it cannot be read here and now."""
+    if not (_is_readable(parameter) and parameter.dtype.is_floating_point) or parameter.device.type == "mps":
+        return None  # mps has no float64, without which a small update of many elements would be lost
+    norm = float(_read(_norm, parameter, dtype=torch.float64))
+    return None if math.isnan(norm) else norm
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Return whether the values of a tensor can be read here and now."""
+    runtime: Any = getattr(torch, tensor.device.type, None)
     capturing = getattr(runtime, "is_current_stream_capturing", None)
-    if type(gradient) is not torch.Tensor or gradient.is_sparse or (capturing is not None and capturing()):
-        return True
+    plain = type(tensor) in {torch.Tensor, nn.Parameter} and not tensor.is_sparse and not tensor.is_meta
+    return plain and not (capturing is not None and capturing())
+
+
+def _read(function: Callable[..., torch.Tensor], tensor: torch.Tensor, **options: Any) -> Any:
     with outside_modes():
-        return bool(_any(gradient))
+        return _item(function(tensor, **options))

@@ -62,6 +62,7 @@ class MeasuredTensors(Generic[T_contra]):
         summary_mode: ``statistics``, ``md5`` (statistics and a CRC-32) or ``xor`` (the checksum alone).
         folder: where tensor files are written; None to keep no tensors.
         projection: whether to measure the order-sensitive statistic too; ``auto`` where this takes no pass of its own.
+        memory: whether to say which memory each tensor lies in.
 
     Attributes:
         account: counts the files; where its budget is reached no more are written.
@@ -73,10 +74,12 @@ class MeasuredTensors(Generic[T_contra]):
         summary_mode: str,
         folder: Path | None,
         projection: bool | Literal["auto"] = False,
+        *,
+        memory: bool = False,
     ) -> None:
         self.ops = ops
         self.folder = folder
-        self._note_memory = ops.note_memory
+        self._note_memory = ops.note_memory if memory else None
         self._statistics = summary_mode != "xor"
         self._projection = bool(projection) and self._statistics
         self._always_projection = projection is True and self._statistics
@@ -99,7 +102,8 @@ class MeasuredTensors(Generic[T_contra]):
                 self.complete(tensor, save_as, node)
             return node
         node = self.ops.describe_with_checksum(tensor, self._statistics, self._checksum, self._projection)
-        self._note_memory(tensor, node)
+        if self._note_memory is not None:
+            self._note_memory(tensor, node)
         if NO_DATA in node and self.await_values(tensor, save_as, node):
             return node
         if self._always_projection and KEY not in node:
@@ -129,7 +133,8 @@ class MeasuredTensors(Generic[T_contra]):
     def describe(self, tensor: T_contra) -> dict[str, Any]:
         """Return the node with the facts and statistics, which are measured while the call waits."""
         node = self.ops.describe(tensor, self._statistics, self._projection)
-        self._note_memory(tensor, node)
+        if self._note_memory is not None:
+            self._note_memory(tensor, node)
         if self._always_projection and KEY not in node:
             self.ops.project(tensor, node)
         return node

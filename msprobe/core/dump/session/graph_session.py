@@ -169,6 +169,7 @@ def check_graph_mode(config: DumpConfig) -> None:
         "summary_mode": (section.summary_kind != "statistics", "they have statistics, and no checksums"),
         "request_id": (section.request_id is not None, "the tokens of all requests are recorded"),
         "projection": (section.projected is True, "they have no order-sensitive sum"),
+        "memory": (section.names_memory, "they do not name their memory"),
         "load": (config.load is not None, "their inputs are not replaced"),
     }
     for name, (is_set, what) in notes.items():

@@ -166,7 +166,7 @@ def make_recorder(
         deferred.account = files.account
         judging = Judging(judge, context.filters.findings, deferred)
         return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)
-    measured = MeasuredTensors(ops, mode, files.path, section.projected)
+    measured = MeasuredTensors(ops, mode, files.path, section.projected, memory=section.names_memory)
     measured.account = files.account
     nodes: TensorNodes = measured
     if context.worker is not None:

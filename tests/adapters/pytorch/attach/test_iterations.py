@@ -167,6 +167,13 @@ def by_hand_without_versions() -> None:
             parameter.grad.data.zero_()
 
 
+def by_hand_without_versions_and_clearing() -> None:
+    model = Net()
+    for _ in range(3):
+        loss(model).backward()
+        in_data(model)
+
+
 def by_hand_from_gradients() -> None:
     model = Net()
     for _ in range(3):
@@ -232,6 +239,7 @@ def with_an_evaluation(*, train: bool, graph: bool = False, batches: int = 1) ->
         (by_hand(in_place), "the program itself has changed parameters or cleared gradients"),
         (by_hand(in_data), "the program itself has changed parameters or cleared gradients"),
         (by_hand_without_versions, "the program itself has changed parameters or cleared gradients"),
+        (by_hand_without_versions_and_clearing, "the program itself has changed parameters or cleared gradients"),
         (by_hand_from_gradients, "the program itself has changed parameters or cleared gradients"),
         (by_hand_with_accumulation, "the program itself has changed parameters or cleared gradients"),
         (with_two_passes, "when SGD has made a step"),

@@ -1,8 +1,9 @@
-"""Formulas of losses in other words: the losses of the step, and the gradients of all parameters, decide."""
+"""Programs in other words: the losses of a step, the gradients of all parameters and the results of models decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,57 @@ def one_by_one_wrong(model: Any, x: Any, labels: Any) -> None:
     one_by_one(model, x, labels, 0.11)
 
 
+def turned(model: Any, x: Any, labels: Any, factor: float = 1.0) -> None:
+    """A minus in front leaves no record."""
+    (-(model(x)[:, 0] * factor).mean()).backward()
+
+
+def turned_inside(model: Any, x: Any, labels: Any) -> None:
+    (-model(x)[:, 0]).mean().backward()
+
+
+def turned_back(model: Any, x: Any, labels: Any) -> None:
+    model(x)[:, 0].mean().backward()
+
+
+class Attention(nn.Module):
+    """One projection for all, or three; a mask of truth values, of numbers, or none; weights returned or not."""
+
+    def __init__(self, form: str, scale: float = 0.5, *, cut: bool = False) -> None:
+        super().__init__()
+        self.form, self.scale, self.cut = form, scale, cut
+        torch.manual_seed(3)
+        weight, last = torch.randn(18, 6) / 2, torch.randn(6, 6)
+        parts = {"all": weight} if form == "one" else dict(zip("qkv", weight.chunk(3), strict=True))
+        self.layers = nn.ModuleDict({name: nn.Linear(6, len(one), bias=False) for name, one in parts.items()})
+        self.last = nn.Linear(6, 6, bias=False)
+        with torch.no_grad():
+            self.last.weight.copy_(last)
+            for name, one in parts.items():
+                self.layers[name].weight.copy_(one)
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        layers = list(self.layers.values())
+        q, k, v = layers[0](x).chunk(3, -1) if self.form == "one" else (layer(x) for layer in layers)
+        scores = (q * self.scale) @ k.transpose(-1, -2)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9) if mask.dtype is torch.bool else scores + mask
+        weights = scores.softmax(-1)
+        mixed = weights @ (v.detach() if self.cut else v)
+        return (self.last(mixed), weights) if self.form == "one" else (self.last(mixed),)
+
+
+class Around(nn.Module):
+    def __init__(self, form: str, **changes: Any) -> None:
+        super().__init__()
+        self.form, self.inner = form, Attention(form, **changes)
+
+    def forward(self, x: Any) -> Any:
+        allowed = torch.ones(len(x), len(x), dtype=torch.bool)
+        mask = {"one": allowed, "numbers": torch.zeros(len(x), len(x)), "none": None}[self.form]
+        return self.inner(x, mask)[0]
+
+
 def plain(model: Any, x: Any, labels: Any) -> None:
     F.cross_entropy(model(x), labels).backward()
 
@@ -140,6 +192,10 @@ RUNS: dict[str, tuple[Callable[[], Any], Learn]] = {
         for f in (chosen, ignored, masked, fewer, each, together, stacked, stacked_wrong, unevenly)
     },
     **{f.__name__: (Model, f) for f in (summed, one_by_one, one_by_one_wrong, of_rows, of_chosen_rows, of_other_rows)},
+    **{f.__name__: (Model, f) for f in (turned, turned_inside, turned_back)},
+    **{f"attention_{form}": (partial(Around, form), plain) for form in ("one", "numbers", "none")},
+    "attention_scaled": (partial(Around, "none", scale=0.52), plain),
+    "attention_cut": (partial(Around, "none", cut=True), plain),
     "inside": (lambda: Looping(ahead=False), plain),
     "ahead": (lambda: Looping(ahead=True), plain),
     "ahead_wrong": (lambda: Looping(ahead=True, factor=1.01), plain),
@@ -153,6 +209,10 @@ SAME = [
     ("stacked", "together"),
     ("one_by_one", "summed"),
     ("ahead", "inside"),
+    ("turned_inside", "turned"),
+    ("attention_one", "attention_none"),
+    ("attention_numbers", "attention_none"),
+    ("attention_one", "attention_numbers"),
 ]
 WRONG = [
     ("fewer", "ignored"),
@@ -163,6 +223,9 @@ WRONG = [
     ("stacked_wrong", "together"),
     ("one_by_one_wrong", "summed"),
     ("ahead_wrong", "inside"),
+    ("turned_back", "turned"),
+    ("attention_scaled", "attention_one"),
+    ("attention_cut", "attention_none"),
 ]
 
 
