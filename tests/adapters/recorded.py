@@ -1,6 +1,4 @@
-"""What a collection left on the disk, read with nothing but json and torch.load. It says nothing of where tensors lie,
-which is another place in each run.
-"""
+"""What a collection left on the disk, read with nothing but json and torch.load."""
 
 from __future__ import annotations
 
@@ -51,16 +49,6 @@ def read(step_folder: Path) -> Recorded:
     return Recorded(folder, _load(folder, "dump"), _load(folder, "stack"), _load(folder, "construct"))
 
 
-def without_memory(node: Any) -> Any:
-    """Return a document without what says where tensors lie: that is another place in each run."""
-    if isinstance(node, list):
-        return [without_memory(part) for part in node]
-    if not isinstance(node, dict):
-        return node
-    where = ("memory", "part") if "shape" in node else ()
-    return {key: without_memory(part) for key, part in node.items() if key not in where}
-
-
 def _load(folder: Path, name: str) -> Any:
     path = folder / f"{name}.json"
-    return without_memory(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

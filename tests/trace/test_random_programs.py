@@ -114,7 +114,12 @@ class Program:
 
 def recorded(folder: Path, seed: int) -> tuple[Program, Dump]:
     forget()
-    debugger = PrecisionDebugger(dump_path=str(folder), level="L1", task="tensor")
+    debugger = PrecisionDebugger({
+        "dump_path": str(folder),
+        "level": "L1",
+        "task": "tensor",
+        "tensor": {"memory": True},
+    })
     program = Program(seed)
     with debugger.collect():
         program.run()

@@ -15,7 +15,6 @@ from torch import nn
 
 from msprobe.pytorch import AclGraphDumper, PrecisionDebugger
 from tests.adapters.pytorch.recorded_graphs import RecordedGraph, capture
-from tests.adapters.recorded import without_memory
 from tests.fresh_debugger import forget
 
 NAMES = ("Max", "Min", "Mean", "Norm")
@@ -103,7 +102,7 @@ def eager(folder: Path, model: nn.Module, work: Callable[[], Any], **config: Any
 
 def document(folder: Path, step: int, name: str = "dump.json") -> dict[str, Any]:
     (path,) = folder.glob(f"step{step}/*/{name}")
-    content: dict[str, Any] = without_memory(json.loads(path.read_text()))
+    content: dict[str, Any] = json.loads(path.read_text())
     return content
 
 

@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 import msprobe
 from msprobe.adapters.pytorch import runtime
 from msprobe.pytorch import PrecisionDebugger
-from tests.adapters.recorded import without_memory
 from tests.fresh_debugger import forget
 
 pytestmark = pytest.mark.torch
@@ -105,7 +104,7 @@ def record(folder: Path, block: Callable[[], nn.Module], dtype: torch.dtype, kin
     probe.stop()
     probe.step()
     (path,) = folder.glob("step0/*/dump.json")
-    data: dict[str, Any] = without_memory(json.loads(path.read_text())["data"])
+    data: dict[str, Any] = json.loads(path.read_text())["data"]
     return data
 
 

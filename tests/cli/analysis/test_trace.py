@@ -12,9 +12,8 @@ from torch import nn
 
 from msprobe.cli.main import run
 from msprobe.pytorch import PrecisionDebugger
-from tests.adapters.recorded import without_memory
 from tests.fresh_debugger import forget
-from tests.recordings import Recordings, copy_of
+from tests.recordings import Recordings
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.torch
@@ -34,11 +33,12 @@ class Net(nn.Module):
         return out
 
 
-def record(folder: Path) -> None:
+def record(folder: Path, memory: bool = True) -> None:
     forget()
     torch.manual_seed(0)
     model = Net()
-    with PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder)).collect(model):
+    config = {"task": "statistics", "level": "mix", "dump_path": str(folder), "statistics": {"memory": memory}}
+    with PrecisionDebugger(config).collect(model):
         model(torch.randn(3, 4)).pow(2).mean().backward()
     forget()
 
@@ -93,12 +93,11 @@ def test_the_document_follows_its_schema(dump: Path, tmp_path: Path, capsys: pyt
 
 
 def test_a_dump_without_memory_is_told_by_statistics(
-    dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recordings: Recordings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = copy_of(dump, tmp_path / "copy")
-    (path,) = folder.rglob("dump.json")
-    path.write_text(json.dumps(without_memory(json.loads(path.read_text()))))
-    assert run(["trace", str(folder), "Torch.sub.0.forward"]) == 0
+    dump = recordings(record, False)
+    capsys.readouterr()
+    assert run(["trace", str(dump), "Torch.sub.0.forward"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith("The dump does not say which memory tensors lie in")
     assert "input.0 is Functional.linear.0.forward.output.0 (inferred from equal statistics)" in lines

@@ -32,9 +32,9 @@ NAMES = ("all_reduce", "isend", "irecv", "batch_isend_irecv", "P2POp", "init_pro
 SEEN: dict[str, Any] = {}
 
 
-def debugger(name: str, level: str, task: str = "statistics") -> Any:
+def debugger(name: str, level: str, task: str = "statistics", **section: Any) -> Any:
     PrecisionDebugger._instance = None
-    config = {"task": task, "dump_path": str(FOLDER / name), "level": level}
+    config = {"task": task, "dump_path": str(FOLDER / name), "level": level, task: section}
     (FOLDER / f"{name}{RANK}.json").write_text(json.dumps(config))
     return PrecisionDebugger(str(FOLDER / f"{name}{RANK}.json"))
 
@@ -156,7 +156,7 @@ def coalesced(name: str, later: bool) -> None:
 
 def placements() -> None:
     """Tensors spread over a mesh in every way, kept as files too."""
-    probe = debugger("placements", "L1", "tensor")
+    probe = debugger("placements", "L1", "tensor", memory=True)
     mesh = init_device_mesh("cpu", (2,))
     split = distribute_tensor(torch.arange(8.0).reshape(4, 2), mesh, [Shard(0)])
     whole = distribute_tensor(full(3), mesh, [Replicate()])

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.pytorch import AclGraphDumper, PrecisionDebugger
-from tests.adapters.recorded import without_memory
 from tests.fresh_debugger import forget
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -50,7 +49,7 @@ def alone() -> Iterator[None]:
 
 def data(folder: Path, step: int) -> Any:
     (document,) = folder.glob(f"step{step}/*/dump.json")
-    return without_memory(json.loads(document.read_text()))
+    return json.loads(document.read_text())
 
 
 @pytest.mark.matrix("wide", sample="each value")
