@@ -2,9 +2,9 @@
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
 (``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the
-step (``regions.whole_step``) and calls in another order before another difference (``formulas.other_order``) are
-warnings. Tensors of another layout are judged first: those that turn out to be a difference must not be excused as
-something else.
+step, or is beside what is wrong in the end (``compare.verdict``), and calls in another order before another difference
+(``formulas.other_order``) are warnings. Tensors of another layout are judged first: those that turn out to be a
+difference must not be excused as something else.
 """
 
 from __future__ import annotations

@@ -154,6 +154,7 @@ CHANGES: dict[str, Change] = {
     "slice": section(rows, 6, 2, slice=[{"end": 2}]),
     "request_id": section(rows, 6, 4, request_id="b"),
     "projection": section(described("Projection"), True, False, projection=False),
+    "memory": section(described("memory"), False, True, memory=True),
     "bench_path": Change({"task": "tensor"}, {"task": "tensor", "tensor": {"bench_path": EQUAL}}, files, (True, False)),
     "diff_nums": Change(
         {"task": "nan_check"},
