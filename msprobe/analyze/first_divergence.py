@@ -46,7 +46,7 @@ from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.leaves import element_count, slot_of
 from msprobe.trace.likeness import may_be_part, same_values
 
-_OTHER_FORMS = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
+_GIVEN_OTHERWISE = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
 
 
 class Divergence(NamedTuple):
@@ -394,7 +394,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         is given otherwise, or not at all."""
         rows = self._without_masks(rows)
         kinds = self.comparison.judged.kind
-        return [row for row in rows if not self.table.alone or kinds[row] not in _OTHER_FORMS]
+        return [row for row in rows if not self.table.alone or kinds[row] not in _GIVEN_OTHERWISE]
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.
@@ -470,7 +470,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             flow = ValueFlow(self.table, in_golden=False, alone=frozenset(self.table.alone))
             maker = flow.maker(leaf.raw, origin.boundary)
             around = range(origin.boundary - 1, -1 if maker is None else maker, -1)
-            place = next((number for number in around if _returns(flow, number, leaf.raw)), maker) or origin.boundary
+            returns = next((number for number in around if _returns(flow, number, leaf.raw)), maker)
+            place = place if returns is None else returns
         source = call_source(self.comparison.target, str(self.table.entries[place].target))
         description.target_source, description.target_stack = source.source, from_source(source.stack)
 

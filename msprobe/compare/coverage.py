@@ -272,13 +272,8 @@ def _nulls(comparison: Comparison) -> list[str]:
 def _remarks(comparison: Comparison) -> list[str]:
     """Return sentences about NaN on both sides, flags that differ, and statistics of the order on one side."""
     notes = _counted(comparison, Remark.NAN, "1 tensor holds", "tensors hold", "NaN in both runs")
-    notes += (
-        _precisions(comparison)
-        + _flags(comparison)
-        + _modes(comparison)
-        + _dump_levels(comparison)
-        + _other_layouts(comparison)
-    )
+    notes += _precisions(comparison) + _flags(comparison) + _modes(comparison)
+    notes += _dump_levels(comparison) + _other_layouts(comparison)
     if comparison.mode is Mode.STATISTICS:
         end = f"on one side only ({KEY}): elements that changed places would not be seen"
         statistic = "has the statistic of the order of elements", "values have the statistic of the order of elements"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ class Sink(NamedTuple):
 
 
 _Mark = tuple[Any, ...]
+_BySize = dict[float, list[tuple[_Mark, _Raw]]]
 _Gradients = dict[tuple[str, str], list[Sink]]
 
 
@@ -65,6 +67,7 @@ class Sinks:
         self.comparable = not (merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self._coarsest = float(measured.passed.max(initial=0.0))
+        self._apart: dict[tuple[int, int], float] = {}
 
     @cached_property
     def apart(self) -> float:
@@ -117,6 +120,11 @@ class Sinks:
     def _value_apart(self, side: int, row: int, raw: _Raw) -> float:
         """Return how far a value is from its twin. What its row has on the other side, and is judged to be another
         value, is no twin where it is used again; what was put together has no order, and no layout."""
+        if (side, row) not in self._apart:
+            self._apart[side, row] = self._find_apart(side, row, raw)
+        return self._apart[side, row]
+
+    def _find_apart(self, side: int, row: int, raw: _Raw) -> float:
         if math.isfinite(apart := self._row_apart(row)):
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
@@ -155,26 +163,43 @@ class Sinks:
     # Twins
 
     @cached_property
-    def _values(self) -> tuple[dict[float, list[_Raw]], dict[float, list[_Raw]]]:
-        """By side all recorded tensors, by number of elements."""
-        sides: tuple[dict[float, list[_Raw]], dict[float, list[_Raw]]] = ({}, {})
+    def _values(self) -> tuple[_BySize, _BySize]:
+        """By side all recorded tensors with their marks, by number of elements, in the order of their norms."""
+        sides: tuple[_BySize, _BySize] = ({}, {})
         for values, leaves in zip(sides, (self._table.target, self._table.golden), strict=True):
             seen = set()
             for leaf in leaves:
                 if leaf is None or not is_tensor(leaf.raw):
                     continue
-                mark = _mark(leaf.raw), leaf.raw.get(KEY)
-                if mark not in seen:
-                    seen.add(mark)
-                    values.setdefault(recorded_count(leaf.raw), []).append(leaf.raw)
+                mark = _mark(leaf.raw)
+                if (mark, leaf.raw.get(KEY)) not in seen:
+                    seen.add((mark, leaf.raw.get(KEY)))
+                    values.setdefault(recorded_count(leaf.raw), []).append((mark, leaf.raw))
+            for own in values.values():
+                own.sort(key=_norm_of_entry)
         return sides
+
+    @cached_property
+    def _most_allowed(self) -> float:
+        """How far two values of any dtype of both sides may be apart."""
+        dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
+        return max(_EQUAL, _ROUNDINGS * max(self._coarsest, *map(unit_roundoff, dtypes)))
+
+    def _near(self, side: int, raw: _Raw) -> list[tuple[_Mark, _Raw]]:
+        """Return the values of a side with as many elements, and a norm that a twin may have."""
+        values, norm = self._values[side].get(recorded_count(raw), []), _norm(raw)
+        if raw.get("md5") is not None or not math.isfinite(norm):
+            return values
+        reach = 1.0 - min(self._most_allowed, 0.99)
+        first = bisect_left(values, norm * reach, key=_norm_of_entry)
+        return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
 
     def _twin_apart(self, side: int, raw: _Raw, without: _Mark | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
         farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
         nearest = math.inf
-        for other in self._values[1 - side].get(recorded_count(raw), ()):
-            if without is None or _mark(other) != without:
+        for mark, other in self._near(1 - side, raw):
+            if mark != without:
                 nearest = min(nearest, self._distance(raw, other))
         return nearest
 
@@ -535,6 +560,12 @@ def _apart(raw: _Raw, other: _Raw) -> float:
 
 def _norm(raw: _Raw) -> float:
     return as_float(raw.get(NORM.name))
+
+
+def _norm_of_entry(entry: tuple[_Mark, _Raw]) -> float:
+    """Return the norm of a value, infinity where none is recorded."""
+    norm = _norm(entry[1])
+    return math.inf if math.isnan(norm) else norm
 
 
 def _norm_of_all(raws: Sequence[_Raw]) -> float:
