@@ -53,7 +53,7 @@ _SEARCH = "msprobe.analyze.first_divergence:_DivergenceSearch."
 RULES: dict[str, Rule] = {
     "harmless": Rule(f"{_REGIONS}harmless:HarmlessDifferences.entries", _NOTHING),
     "sinks": Rule(f"{_REGIONS}harmless:HarmlessDifferences.ending_with_step", _NOTHING),
-    "slices": Rule(f"{_REGIONS}harmless:HarmlessDifferences.beside_slice", _NOTHING),
+    "slices": Rule(f"{_REGIONS}harmless:HarmlessDifferences.beside_stretches", _NOTHING),
     "masks": Rule(f"{_REGIONS}harmless:HarmlessDifferences._is_mask_of_numbers", False),
     "formulas": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.entries", _NOTHING),
     "formula_calls": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.calls", (_NOTHING, _NOTHING)),

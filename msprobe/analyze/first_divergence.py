@@ -23,6 +23,7 @@ from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, 
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
 from msprobe.analyze.causes.merged_ranks import MergedRanks
+from msprobe.analyze.causes.other_code import OtherCode
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
 from msprobe.analyze.compared_entries import OTHER_VALUE, UNRECORDED, UNRECORDED_GRADIENT, add_figures
@@ -72,8 +73,9 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     if (found := search.run()) is None:
         setting = unshown_setting(comparison)
         return None if setting is None else Divergence(len(comparison.table.entries), setting)
-    if search.place_told:
-        return found
+    entry, description = OtherCode(comparison).description_for(*found)
+    if search.place_told or description is not found.description:
+        return Divergence(entry, description)
     source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
     if source is not None:
         set_place(found.description, source)

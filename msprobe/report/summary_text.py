@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
-_LISTED, _MODULES_LISTED = 8, 40
+_LISTED, _MODULES_LISTED, _LINES_LISTED = 8, 40, 12
 _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
@@ -78,6 +80,8 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
     elif first.rank is not None:
         where += f", rank {first.rank}"
     lines = [f"First divergence{where}: {first.name}", *source_lines(first)]
+    if first.stretch:
+        lines.append(f"  lines:  {lines_text(first.stretch)}")
     if first.module:
         other = first.golden_module if first.target is not None else None
         lines.append(f"  module: {first.module}" + (f" (golden: {other})" if other not in (None, first.module) else ""))
@@ -90,6 +94,21 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
         values = f"{first.worst_target} in the target, {first.worst_golden} in the golden run"
         lines.append(f"  worst:  element {first.worst_index}: {values}; the first to differ is {first.first_index}")
     return lines
+
+
+def lines_text(sources: Sequence[str]) -> str:
+    """Return source lines in short: ``PATH:3, 5, 9 in FUNCTION``, by function in the order of the first one."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for source in sources[:_LINES_LISTED]:
+        frame = re.match(r"(.+?):(\d+)(?: in ([^:]+))?", source)
+        if frame is not None:
+            numbers.setdefault((frame[1], frame[3] or ""), []).append(int(frame[2]))
+    parts = (
+        f"{path}:{', '.join(map(str, sorted(set(own))))}" + (f" in {function}" if function else "")
+        for (path, function), own in numbers.items()
+    )
+    rest = len(sources) - _LINES_LISTED
+    return "; ".join(parts) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def source_lines(first: FirstDivergence) -> list[str]:

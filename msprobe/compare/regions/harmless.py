@@ -33,7 +33,7 @@ from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, 
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
-from msprobe.compare.verdict.slices import Slice
+from msprobe.compare.verdict.stretch import Stretch, StretchSearch
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
@@ -57,7 +57,7 @@ class HarmlessDifferences:
 
     Args:
         table: both dumps.
-        target: the dump with the modules that enclose each entry.
+        dumps: target and golden run.
         measured: the roles of all rows.
         judged: the verdicts of all rows.
         again: judges other differences as these were judged; None where no tolerance applies.
@@ -66,16 +66,17 @@ class HarmlessDifferences:
     def __init__(
         self,
         table: LeafTable,
-        target: Dump,
+        dumps: tuple[Dump, Dump],
         measured: Measured,
         judged: Judged,
         again: Callable[[Measured], Judged] | None = None,
     ) -> None:
-        self._table, self._construct, self._data = table, target.construct, target.data
+        self._table, self._dumps = table, dumps
+        self._construct, self._data = dumps[0].construct, dumps[0].data
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
-        self._merged = target.merged
+        self._merged = dumps[0].merged
         self._again = again
 
     @cached_property
@@ -231,25 +232,33 @@ class HarmlessDifferences:
         around = self._modules_around(self._table.entries[entry].target or "", self._construct)
         return any(self._makes_others_of_same(module) for module in around)
 
-    def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
-        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
-        calls that return what they return in the other run, before a wrong result arises in another one."""
+    def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
+        forward calls that return what they return in the other run, before a wrong result arises in another one."""
         first = self._first_wrong
         before = (entry for entry in entries if entry < first)
-        return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_slices(one))
+        return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_stretches(one))
 
-    def _is_beside_slices(self, entry: int) -> bool:
+    def _is_beside_stretches(self, entry: int) -> bool:
         """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
         comes from it."""
-        if self._table.keys[entry].phase != Phase.FORWARD.value or any(entry in one.calls for one in self._slices):
+        names = self._table.entries[entry][:2]
+        calls = (name for one in self._stretches if one is not None for name in one.calls)
+        if self._table.keys[entry].phase != Phase.FORWARD.value or any(name in names for name in calls):
             return False
         results = [raw for row in self._results(entry) for raw in self._tensors(row)]
         return bool(results) and not any(map(is_float, results))
 
     @cached_property
-    def _slices(self) -> tuple[Slice, Slice]:
-        """The backward slices of what is wrong in the end, of target and golden run."""
-        return Slice(self.sinks, 0), Slice(self.sinks, 1)
+    def _stretches(self) -> tuple[Stretch | None, Stretch | None]:
+        """Where what is wrong in the end arises, in target and golden run."""
+        target, golden = (self._stretch(side) for side in (0, 1))
+        return target, golden
+
+    def _stretch(self, side: int) -> Stretch | None:
+        own, other = self._dumps if side == 0 else self._dumps[::-1]
+        wrong = ((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
+        return StretchSearch(own, other, self.sinks.coarsest).run(wrong)
 
     @cached_property
     def _first_wrong(self) -> int:
@@ -259,8 +268,12 @@ class HarmlessDifferences:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
-        known = all(one.complete and one.frontier for one in self._slices)
-        return min(min(one.frontier) for one in self._slices) if known else len(self._table.keys)
+        first = (
+            self._table.numbers_by_name[side][one.calls[0]]
+            for side, one in enumerate(self._stretches)
+            if one is not None
+        )
+        return min(first, default=len(self._table.keys))
 
     def _returns_the_same(self, entry: int) -> bool:
         if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
@@ -321,7 +334,7 @@ class HarmlessDifferences:
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
         before them do may be farther apart, and pass."""
-        return bool(self._worst[row] <= self.sinks.allowed(*self._tensors(row)))
+        return bool(self._worst[row] <= self.sinks.twins.allowed(*self._tensors(row)))
 
     def _is_shown_gradient(self, row: int) -> bool:
         """Return whether the other side has a gradient that one side alone passes on from here."""

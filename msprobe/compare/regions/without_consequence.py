@@ -108,7 +108,7 @@ class ConsequenceRules(NamedTuple):
             formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
             damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
             rest = [one for one in differences.differing if one not in damaged]
-            entries = differences.ending_with_step(rest) | differences.beside_slice(rest)
+            entries = differences.ending_with_step(rest) | differences.beside_stretches(rest)
             return WithoutConsequence(differences, formulas, needless, entries)
         damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         harmless = (differences.entries | needless.among(differences.differing)) - damaged
@@ -116,7 +116,7 @@ class ConsequenceRules(NamedTuple):
         formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
         excused = harmless | formulas.entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
-        excused |= differences.beside_slice(number for number in rest if number not in excused)
+        excused |= differences.beside_stretches(number for number in rest if number not in excused)
         remaining = [number for number in differences.differing if number not in excused]
         if len(remaining) > 1:
             excused |= OtherOrder(self.table, measured, judged, differences.differing).before(remaining)
@@ -146,4 +146,5 @@ class ConsequenceRules(NamedTuple):
     def _differences(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> HarmlessDifferences:
-        return HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
+        dumps = self.dumps.target, self.dumps.golden
+        return HarmlessDifferences(self.table, dumps, measured, judged, again)

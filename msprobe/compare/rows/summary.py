@@ -107,7 +107,8 @@ class FirstDivergence:
     ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that makes the call
     (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty
     where it lacks the entry. Where only the golden run makes the call, ``target_source`` and ``target_stack`` are where
-    the target goes on without it.
+    the target goes on without it. ``stretch`` has the lines, like ``source``, of all calls of the target among which
+    the difference arises, and of the one before them, where the programs are of other code; else it is empty.
 
     The kind ``order``: both runs make the call, one of them before and one after another call.
 
@@ -142,6 +143,7 @@ class FirstDivergence:
     source_of_golden: bool = False
     target_source: str = ""
     target_stack: list[str] = field(default_factory=list)
+    stretch: list[str] = field(default_factory=list)
     request: str | None = None
     token: int | None = None
     ranks: list[int] = field(default_factory=list)

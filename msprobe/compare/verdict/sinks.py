@@ -10,34 +10,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msprobe.compare.parallel.by_name.joined_record import joined_record
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
 from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.twins import EQUAL, Mark, Raw, Twins, mark_of, norm_of
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import LARGEST, NORM
-from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
+from msprobe.core.tensors.statistics import LARGEST
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 from msprobe.trace.leaves import as_float, element_count
-from msprobe.trace.likeness import UNMOVED, distance, is_float, is_part, recorded_count, same_checksums
+from msprobe.trace.likeness import is_float, is_part
 
-_EQUAL = 2e-5
-"""How far a value that leaves a step may be apart in float32, relative to its scale."""
-_ROUNDINGS = 4.0
-"""The same in units of round-off of a coarser dtype."""
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
 _MOST_CONDITIONED = 16.0
-_Raw = Mapping[str, Any]
 
 
 class Sink(NamedTuple):
@@ -45,11 +39,9 @@ class Sink(NamedTuple):
 
     entry: int
     row: int
-    raw: _Raw
+    raw: Raw
 
 
-_Mark = tuple[Any, ...]
-_BySize = dict[float, list[tuple[_Mark, _Raw]]]
 _Gradients = dict[tuple[str, str], list[Sink]]
 
 
@@ -66,7 +58,8 @@ class Sinks:
     def __init__(self, table: LeafTable, measured: Measured, judged: Judged, *, merged: bool = False) -> None:
         self.comparable = not (merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
-        self._coarsest = float(measured.passed.max(initial=0.0))
+        self.coarsest = float(measured.passed.max(initial=0.0))
+        self.twins = Twins((_tensors(table.target), _tensors(table.golden)), self.coarsest)
         self._apart: dict[tuple[int, int], float] = {}
 
     @cached_property
@@ -88,6 +81,12 @@ class Sinks:
         return self.comparable and math.isfinite(self.apart)
 
     @property
+    def are_of_other_code(self) -> bool:
+        """Whether the programs share less than half of their calls: then pairs of calls say less than twins."""
+        target, golden = (set(self.innermost(side)) for side in (0, 1))
+        return 2 * len(target & golden) < max(len(target), len(golden))
+
+    @property
     def losses_agree(self) -> bool:
         """Whether all losses and results have a twin, and gradients of them are what has none."""
         return all(self._gradients) and not any(True for side in (0, 1) for _ in self.wrong(side))
@@ -98,12 +97,7 @@ class Sinks:
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
-    def allowed(self, *raws: _Raw) -> float:
-        """Return how far sinks with these records may be apart, relative to their scale."""
-        roundoff = max(self._coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
-        return max(_EQUAL, _ROUNDINGS * roundoff)
-
-    def wrong(self, side: int) -> Iterator[tuple[int, _Raw]]:
+    def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
         if any(self._gradients) and not math.isfinite(self._losses_apart):
             yield from (
@@ -113,24 +107,24 @@ class Sinks:
             if not math.isfinite(self._result_apart(side, sink)):
                 yield sink.entry, sink.raw
 
-    def has_twin(self, side: int, row: int, raw: _Raw) -> bool:
+    def has_twin(self, side: int, row: int, raw: Raw) -> bool:
         """Return whether the other side has a value: in its row, or anywhere."""
         return math.isfinite(self._value_apart(side, row, raw))
 
-    def _value_apart(self, side: int, row: int, raw: _Raw) -> float:
+    def _value_apart(self, side: int, row: int, raw: Raw) -> float:
         """Return how far a value is from its twin. What its row has on the other side, and is judged to be another
         value, is no twin where it is used again; what was put together has no order, and no layout."""
         if (side, row) not in self._apart:
             self._apart[side, row] = self._find_apart(side, row, raw)
         return self._apart[side, row]
 
-    def _find_apart(self, side: int, row: int, raw: _Raw) -> float:
+    def _find_apart(self, side: int, row: int, raw: Raw) -> float:
         if math.isfinite(apart := self._row_apart(row)):
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
-        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
-        return self._twin_apart(side, raw, partner)
+        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else mark_of(leaf.raw)
+        return self.twins.apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
@@ -144,7 +138,7 @@ class Sinks:
 
     # The leaves of a side
 
-    def leaves(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, _Raw]]:
+    def leaves(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
         """Yield the tensors that a side has in a slot of an entry, with their rows."""
         leaves = (self._table.target, self._table.golden)[side]
         for row in self._table.rows_of(entry):
@@ -160,56 +154,16 @@ class Sinks:
             if key.parent not in OF_PARAMETERS:
                 yield entry
 
+    def innermost(self, side: int) -> Iterator[int]:
+        """Yield the forward calls of a side that call no other one."""
+        entries = list(self.forward(side))
+        around = {self.key(entry).parent for entry in entries}
+        for entry in entries:
+            key = self.key(entry)
+            if not is_module(key) or key.stem not in around:
+                yield entry
+
     # Twins
-
-    @cached_property
-    def _values(self) -> tuple[_BySize, _BySize]:
-        """By side all recorded tensors with their marks, by number of elements, in the order of their norms."""
-        sides: tuple[_BySize, _BySize] = ({}, {})
-        for values, leaves in zip(sides, (self._table.target, self._table.golden), strict=True):
-            seen = set()
-            for leaf in leaves:
-                if leaf is None or not is_tensor(leaf.raw):
-                    continue
-                mark = _mark(leaf.raw)
-                if (mark, leaf.raw.get(KEY)) not in seen:
-                    seen.add((mark, leaf.raw.get(KEY)))
-                    values.setdefault(recorded_count(leaf.raw), []).append((mark, leaf.raw))
-            for own in values.values():
-                own.sort(key=_norm_of_entry)
-        return sides
-
-    @cached_property
-    def _most_allowed(self) -> float:
-        """How far two values of any dtype of both sides may be apart."""
-        dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
-        return max(_EQUAL, _ROUNDINGS * max(self._coarsest, *map(unit_roundoff, dtypes)))
-
-    def _near(self, side: int, raw: _Raw) -> list[tuple[_Mark, _Raw]]:
-        """Return the values of a side with as many elements, and a norm that a twin may have."""
-        values, norm = self._values[side].get(recorded_count(raw), []), _norm(raw)
-        if raw.get("md5") is not None or not math.isfinite(norm):
-            return values
-        reach = 1.0 - min(self._most_allowed, 0.99)
-        first = bisect_left(values, norm * reach, key=_norm_of_entry)
-        return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
-
-    def _twin_apart(self, side: int, raw: _Raw, without: _Mark | None = None) -> float:
-        """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
-        farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
-        nearest = math.inf
-        for mark, other in self._near(1 - side, raw):
-            if mark != without:
-                nearest = min(nearest, self._distance(raw, other))
-        return nearest
-
-    def _distance(self, raw: _Raw, other: _Raw, factor: float = 1.0) -> float:
-        """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed."""
-        by_checksum = same_checksums(raw, other)
-        if by_checksum is not None:
-            return 0.0 if by_checksum else math.inf
-        apart = _apart(raw, other) if recorded_count(raw) == recorded_count(other) else math.inf
-        return apart if apart <= factor * self.allowed(raw, other) else math.inf
 
     def _row_apart(self, row: int) -> float:
         """Return how far the two values of a row are apart, infinite where they differ or one side lacks it."""
@@ -229,7 +183,7 @@ class Sinks:
         for entry in filter(self._is_outermost, self.forward(side)):
             floats = ((row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw))
             whole = ((row, raw) for row, raw in floats if row not in self._table.in_pieces)
-            yield from (Sink(entry, row, raw) for row, raw in whole if _mark(raw) not in shown)
+            yield from (Sink(entry, row, raw) for row, raw in whole if mark_of(raw) not in shown)
 
     def _result_apart(self, side: int, sink: Sink) -> float:
         """Return how far a result is from its twin. One without counterpart of its shape may be a part, or a batch, of
@@ -260,22 +214,11 @@ class Sinks:
     @cached_property
     def _wholes_apart(self) -> dict[tuple[str, str], float]:
         """By outermost module and place how far all of its results there are apart as a whole."""
-        wholes: dict[tuple[str, str], tuple[list[_Raw], list[_Raw]]] = {}
+        wholes: dict[tuple[str, str], tuple[list[Raw], list[Raw]]] = {}
         for side in (0, 1):
             for sink in self._results[side]:
                 wholes.setdefault(self._place(side, sink), ([], []))[side].append(sink.raw)
-        return {place: self._joined_apart(*sides) for place, sides in wholes.items()}
-
-    def _joined_apart(self, *sides: Sequence[_Raw]) -> float:
-        if not all(sides):
-            return math.inf
-        sizes = [[int(element_count(raw)) for raw in side] for side in sides]
-        if sum(sizes[0]) != sum(sizes[1]):
-            return math.inf
-        left, right = (
-            joined_record(list(map(dict, side)), size, [sum(size)]) for side, size in zip(sides, sizes, strict=True)
-        )
-        return self._distance(left, right)
+        return {place: self.twins.joined_distance(*sides) for place, sides in wholes.items()}
 
     def uses_agree(self, row: int) -> bool:
         """Return whether what is made of the values of a row has twins, on both sides as far as they have one."""
@@ -283,15 +226,15 @@ class Sinks:
         tensors = ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
         return all(math.isfinite(self._uses_apart(side, self._entry_of(row), raw)) for side, raw in tensors)
 
-    def _uses_apart(self, side: int, entry: int, raw: _Raw) -> float:
+    def _uses_apart(self, side: int, entry: int, raw: Raw) -> float:
         """Return how far what is made of a value outside of all modules is from its twins, infinite where something has
         none, or nothing gets the value."""
-        largest, waiting, seen = 0.0, [(entry, raw)], {_mark(raw)}
+        largest, waiting, seen = 0.0, [(entry, raw)], {mark_of(raw)}
         while waiting:
             maker, raw = waiting.pop()
             users = self._users(side, raw, maker)
             results = itertools.chain.from_iterable(self.leaves(side, user, OUTPUT) for user in users)
-            others = [(row, made) for row, made in results if _mark(made) != _mark(raw)]
+            others = [(row, made) for row, made in results if mark_of(made) != mark_of(raw)]
             if not others:
                 return math.inf
             for row, made in others:
@@ -300,7 +243,7 @@ class Sinks:
                 apart = self._value_apart(side, row, made)
                 if math.isfinite(apart):
                     largest = max(largest, apart)
-                elif (mark := _mark(made)) not in seen:
+                elif (mark := mark_of(made)) not in seen:
                     seen.add(mark)
                     waiting.append((self._entry_of(row), made))
         return largest
@@ -309,32 +252,32 @@ class Sinks:
         (entry,) = self._table.entries_of([row])
         return int(entry)
 
-    def _users(self, side: int, raw: _Raw, after: int) -> Iterator[int]:
+    def _users(self, side: int, raw: Raw, after: int) -> Iterator[int]:
         """Yield the calls outside of all modules that get a value, or what may be a part of it."""
         for entry in self._outside[side]:
             if entry > after and any(self._holds(side, row, one, raw) for row, one in self.leaves(side, entry, INPUT)):
                 yield entry
 
-    def _holds(self, side: int, row: int, given: _Raw, raw: _Raw) -> bool:
+    def _holds(self, side: int, row: int, given: Raw, raw: Raw) -> bool:
         """Return whether what a call gets in a row is a value, a part of it, or was before it was put together."""
         joined = self._table.together.get(row)
         piece = joined.piece if joined is not None and joined.in_golden == bool(side) and joined.piece else given
-        return _mark(raw) in (_mark(given), _mark(piece)) or self._is_part(side, piece, raw)
+        return mark_of(raw) in (mark_of(given), mark_of(piece)) or self._is_part(side, piece, raw)
 
-    def _is_part(self, side: int, raw: _Raw, whole: _Raw) -> bool:
+    def _is_part(self, side: int, raw: Raw, whole: Raw) -> bool:
         """Return whether a value that no recorded call makes may be a part of another one (a slice)."""
         return (
             is_float(raw)
             and element_count(raw) < element_count(whole)
-            and _mark(raw) not in self._made[side]
+            and mark_of(raw) not in self._made[side]
             and is_part(raw, whole)
         )
 
     @cached_property
-    def _made(self) -> tuple[frozenset[_Mark], frozenset[_Mark]]:
+    def _made(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
         """By side the results of forward calls."""
         target, golden = (
-            frozenset(_mark(raw) for entry in self.forward(side) for _, raw in self.leaves(side, entry, OUTPUT))
+            frozenset(mark_of(raw) for entry in self.forward(side) for _, raw in self.leaves(side, entry, OUTPUT))
             for side in (0, 1)
         )
         return target, golden
@@ -348,13 +291,13 @@ class Sinks:
     def _is_outermost(self, entry: int) -> bool:
         return is_module(self._table.keys[entry]) and not self._table.keys[entry].parent
 
-    def _shown_by_losses(self, side: int) -> frozenset[_Mark]:
+    def _shown_by_losses(self, side: int) -> frozenset[Mark]:
         """Return the results of calls that a backward pass reaches; of modules around them where no other call has
         them."""
-        reached: dict[_Mark, bool] = {}
+        reached: dict[Mark, bool] = {}
         for entry in self.forward(side):
             is_reached = self._backward_of(entry, side) is not None
-            for mark in (_mark(raw) for _, raw in self.leaves(side, entry, OUTPUT)):
+            for mark in (mark_of(raw) for _, raw in self.leaves(side, entry, OUTPUT)):
                 if self._is_outermost(entry):
                     reached.setdefault(mark, is_reached)
                 else:
@@ -384,10 +327,10 @@ class Sinks:
     @cached_property
     def _gradients_apart(self) -> float:
         largest = 0.0
-        left: tuple[list[_Raw], list[_Raw]] = ([], [])
+        left: tuple[list[Raw], list[Raw]] = ([], [])
         for side, own in enumerate(self._gradients):
             for name, sinks in own.items():
-                if all(_norm(sink.raw) <= _NO_PART * self._size for sink in sinks):
+                if all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks):
                     continue
                 others = self._gradients[1 - side].get(name, [])
                 apart = self._gradient_apart(side, sinks, others)
@@ -410,7 +353,7 @@ class Sinks:
         rows, paired = [sink.row for sink in sinks], math.inf
         if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
             paired = max(float(self._worst[row]) for row in rows)
-        if paired <= self.allowed(*(sink.raw for sink in sinks)):
+        if paired <= self.twins.allowed(*(sink.raw for sink in sinks)):
             return paired
         alone = max(self._nearest_gradient(side, sink) for sink in sinks)
         return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
@@ -421,30 +364,30 @@ class Sinks:
         factor = self._conditioned(sink.raw)
         others = (other for sinks in self._gradients[1 - side].values() for other in sinks)
         rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
-        return min((self._distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
+        return min((self.twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
 
-    def _conditioned(self, raw: _Raw) -> float:
+    def _conditioned(self, raw: Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
         terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
-        if self._coarsest <= FLOAT32_ROUNDOFF:
+        if self.coarsest <= FLOAT32_ROUNDOFF:
             return 1.0
         usual = self._size / math.sqrt(max(map(len, self._gradients)))
-        return min(max(usual / max(_norm(raw), 1e-300), 1.0), _MOST_CONDITIONED)
+        return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
 
-    def _sums_apart(self, *sides: Sequence[_Raw]) -> float:
+    def _sums_apart(self, *sides: Sequence[Raw]) -> float:
         """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""
         if not all(sides) or len({str(raw.get("shape")) for side in sides for raw in side}) > 1:
             return math.inf
-        size = max(sum(map(_norm, side)) for side in sides)
+        size = max(sum(map(norm_of, side)) for side in sides)
         root = math.sqrt(max(element_count(sides[0][0]), 1.0))
         parts = [
             abs(_sum(sides[0], name) - _sum(sides[1], name)) / max(scale, 1e-300)
             for name, scale in (("Mean", size / root), (KEY, size))
         ]
-        near = all(part <= self.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
+        near = all(part <= self.twins.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
         return max(parts) if near else math.inf
 
-    def _unions_apart(self, left: tuple[list[_Raw], list[_Raw]]) -> float:
+    def _unions_apart(self, left: tuple[list[Raw], list[Raw]]) -> float:
         """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
         same elements, so as many of them, with one norm."""
         if not any(left):
@@ -454,7 +397,7 @@ class Sinks:
         if counts[0] != counts[1] or not max(norms) > 0.0:
             return math.inf
         apart = abs(norms[0] - norms[1]) / max(norms)
-        return apart if apart <= self.allowed(*left[0], *left[1]) else math.inf
+        return apart if apart <= self.twins.allowed(*left[0], *left[1]) else math.inf
 
     # Losses
 
@@ -474,9 +417,9 @@ class Sinks:
         raws = [sink.raw for sinks in self._loss_sinks for sink in sinks]
         size = max(sum(map(abs, values)) for values in plain)
         apart = min(abs(math.fsum(one[0]) - math.fsum(one[1])) for one in (plain, turned)) / max(size, 1e-300)
-        if apart <= self.allowed(*raws):
+        if apart <= self.twins.allowed(*raws):
             return apart
-        return max(self._twin_apart(side, sink.raw) for side in (0, 1) for sink in self._loss_sinks[side])
+        return max(self.twins.apart(side, sink.raw) for side in (0, 1) for sink in self._loss_sinks[side])
 
     @property
     def _signs(self) -> list[list[float]]:
@@ -509,7 +452,7 @@ class Sinks:
         begins = [sink for sink in numbers.values() if self._begins_with(side, sink.entry)]
         yield from _without_parts(begins) or numbers.values()
 
-    def _scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, _Raw]]:
+    def _scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
         return (found for found in self.leaves(side, entry, slot) if element_count(found[1]) == 1)
 
     def _backward_of(self, entry: int, side: int) -> int | None:
@@ -532,45 +475,22 @@ def _without_parts(losses: list[Sink]) -> list[Sink]:
     for number, loss in enumerate(losses if len(losses) > 2 else ()):
         others = [sink.raw for sink in (*losses[:number], *losses[number + 1 :])]
         apart = abs(as_float(loss.raw.get(LARGEST.name)) - _sum(others, LARGEST.name))
-        if apart <= _EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
+        if apart <= EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
             return [loss]
     return losses
+
+
+def _tensors(leaves: Sequence[Leaf | None]) -> list[Raw]:
+    return [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
 
 
 def _shapes(sinks: Sequence[Sink]) -> set[str]:
     return {str(sink.raw.get("shape")) for sink in sinks}
 
 
-def _mark(raw: _Raw) -> _Mark:
-    """Return what is equal of a value and its uses."""
-    return recorded_count(raw), *(str(raw.get(name)) for name in (*UNMOVED, "md5"))
+def _norm_of_all(raws: Sequence[Raw]) -> float:
+    return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
 
 
-def _apart(raw: _Raw, other: _Raw) -> float:
-    """Return how far two tensors are apart in what no view changes, and of one shape also in their order."""
-    if not math.isfinite(_norm(raw)):
-        return math.inf  # any two masks of infinity are alike
-    apart = distance(raw, other, UNMOVED)
-    if raw.get("shape") != other.get("shape"):
-        return apart
-    left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
-    by_order = abs(left - right) / max(_norm(raw), _norm(other), 1e-300)
-    return max(apart, by_order) if math.isfinite(by_order) else apart
-
-
-def _norm(raw: _Raw) -> float:
-    return as_float(raw.get(NORM.name))
-
-
-def _norm_of_entry(entry: tuple[_Mark, _Raw]) -> float:
-    """Return the norm of a value, infinity where none is recorded."""
-    norm = _norm(entry[1])
-    return math.inf if math.isnan(norm) else norm
-
-
-def _norm_of_all(raws: Sequence[_Raw]) -> float:
-    return math.sqrt(sum(_norm(raw) ** 2 for raw in raws))
-
-
-def _sum(raws: Sequence[_Raw], name: str) -> float:
+def _sum(raws: Sequence[Raw], name: str) -> float:
     return math.fsum(as_float(raw.get(name)) for raw in raws)

@@ -1,0 +1,111 @@
+"""Where two programs of other code part: the stretch of calls of the target in which a value becomes wrong.
+
+Pairs of calls say which call is wrong where both programs make it. Where they share few calls, or get their data in
+other portions, values that both should have say more (``compare.verdict.stretch``).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from msprobe.analyze.call_order import other_value
+from msprobe.analyze.compared_entries import ComparedEntries
+from msprobe.compare.records.call_source import call_source, module_text
+from msprobe.compare.records.source_lines import Frame, frame_of, from_source
+from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.stretch import Stretch, StretchSearch
+from msprobe.numerics.verdict import RowKind
+
+
+class OtherCode(ComparedEntries):
+    """Describes where other code goes wrong; entries and rows are numbers in the table of the comparison."""
+
+    def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
+        """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
+        where it lies in it, or another one."""
+        stretch = self.stretch
+        if stretch is None:
+            return entry, description
+        numbers = self.table.numbers_by_name[0]
+        first, last = numbers[stretch.calls[0]], numbers[stretch.boundary.call.name]
+        if not first <= entry <= last:
+            entry, description = first, self._described(first, stretch)
+        description.stretch = self._lines(stretch)
+        return entry, description
+
+    @cached_property
+    def stretch(self) -> Stretch | None:
+        """The stretch in which the target goes wrong; None where pairs of calls say more, or no loss or result is
+        wrong."""
+        dumps = self.comparison.target, self.comparison.golden
+        sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, merged=dumps[0].merged)
+        if not sinks.comparable or not (self._data_differ() or sinks.are_of_other_code):
+            return None
+        if sinks.agree or sinks.losses_agree:
+            return None
+        wrong = ((str(self.table.entries[entry].target), raw) for entry, raw in sinks.wrong(0))
+        return StretchSearch(*dumps, sinks.coarsest).run(wrong)
+
+    def _data_differ(self) -> bool:
+        """Return whether the first difference lies in what the program is given, or in how much a call gets at once."""
+        entry = int(self.comparison.row_levels.diverging.nonzero()[0][0])
+        rows = self.tensor_inputs(entry) if self.table.entries[entry].of_both else []
+        if not rows:
+            return False
+        if self.comparison.judged.kind[rows[0]] == RowKind.SHAPE:
+            return True
+        return other_value(self.table, list(self.comparison.golden.data), rows[0], entry, entry) is None
+
+    def _described(self, first: int, stretch: Stretch) -> FirstDivergence:
+        boundary, calls = stretch.boundary, len(stretch.calls)
+        golden = f" (the golden run: {stretch.golden})" if stretch.golden else ""
+        value = f"{boundary.leaf.suffix.lstrip('.')} of {boundary.call.name}"
+        if stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
+            text = f"{value} has no counterpart in the golden run{golden}; its inputs have one"
+        else:
+            behind = f", one of the {calls - 1} behind it" if calls > 2 else ", the one behind it"
+            here = "this call" + (behind if calls > 1 else "")
+            text = (
+                f"{value} is the first value without counterpart in the golden run{golden}; the difference arises in "
+                f"{here}, or in code before or between them that leaves no record"
+            )
+        return self.build(first, None, "value", text, self._module_of_line(first))
+
+    def _module_of_line(self, call: int) -> str | None:
+        """Return the module in whose forward the source line of a call stands: each layer of a framework around the
+        call has a frame of its own before it."""
+        if self.is_module(call):
+            return self.module(call)
+        stack = self.source(call).own.stack
+        passed = stack[: len(stack) - len(from_source(stack))]
+        inside = sum(frame_of(frame).function == "forward" for frame in passed)
+        around = list(self.ancestors(call))
+        return module_text(around[min(inside, len(around) - 1)]) if around else self.module(call)
+
+    def _lines(self, stretch: Stretch) -> list[str]:
+        """Return the source lines of a stretch and of its boundary, each once, in the order of execution, behind that
+        of the call before them in the same function."""
+        target, names = self.comparison.target, (*stretch.calls, stretch.boundary.call.name)
+        sources = [call_source(target, name).source for name in names]
+        before = self._line_before(stretch)
+        return list(dict.fromkeys(filter(None, [before, *sources])))
+
+    def _line_before(self, stretch: Stretch) -> str:
+        """Return the line of the last call before a stretch in the function in which it begins; "" where there is
+        none."""
+        frame = self._frame(stretch.calls[0])
+        first = self.table.numbers_by_name[0][stretch.calls[0]]
+        for entry in range(first - 1, -1, -1):
+            name = self.table.entries[entry].target
+            if frame is None or name is None or ".forward" not in name:
+                continue
+            for text in self.comparison.target.stacks.get(name, ()):
+                other = frame_of(text)
+                if (other.path, other.function) == (frame.path, frame.function) and other.line < frame.line:
+                    return other.text
+        return ""
+
+    def _frame(self, name: str) -> Frame | None:
+        shown = from_source(call_source(self.comparison.target, name).stack)
+        return frame_of(shown[0]) if shown else None

@@ -1,0 +1,308 @@
+"""The stretch of calls in which a value becomes wrong that both programs should have.
+
+Two programs that compute one thing by other code have few values in common: what layers with the same parameters get
+and return, and what leaves the step. The first of them without a twin is the *boundary*. Following back from there what
+has none either ends at values that have twins. The calls in between are the *stretch*: the difference arises in one of
+them, or in code between them that leaves no record (a view, a slice, an index).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, stem_of
+from msprobe.compare.verdict.twins import Raw, Twins
+from msprobe.core.naming import split_entry
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import PARAMETER
+from msprobe.trace.leaves import element_count
+from msprobe.trace.likeness import same_values
+from msprobe.trace.trace import Call, Trace, Value
+from msprobe.trace.values import signature_of
+
+_Place = tuple[str, str, int]
+_NOWHERE: _Place = "", "", -1
+
+
+class Stretch(NamedTuple):
+    """Where a value of the target becomes wrong.
+
+    Attributes:
+        calls: names of the calls, in the order of execution.
+        boundary: the first wrong value that both programs should have.
+        golden: the call of the golden run that has the right one; None where no call is known to.
+    """
+
+    calls: tuple[str, ...]
+    boundary: Value
+    golden: str | None
+
+
+class _Boundary(NamedTuple):
+    value: Value
+    inputs: list[Value]
+    """The wrong inputs of the call; of a result that is wrong by itself none."""
+
+
+class StretchSearch:
+    """Finds the stretch in which a target goes wrong.
+
+    Args:
+        target: the dump of the target.
+        golden: that of the golden run.
+        coarsest: the unit round-off of the coarsest dtype that a value has passed.
+    """
+
+    def __init__(self, target: Dump, golden: Dump, coarsest: float) -> None:
+        self._traces = tuple(Trace(dump.data, dump.construct) for dump in (target, golden))
+        target_raws, golden_raws = (
+            (value.raw for call in trace.calls for value in call.values) for trace in self._traces
+        )
+        self._twins = Twins((target_raws, golden_raws), coarsest)
+        self._sides = tuple(_Side(*both) for both in zip(self._traces, (target, golden), strict=True))
+        self._others: dict[int, list[Call]] = {}
+
+    def run(self, sinks: Iterable[tuple[str, Raw]]) -> Stretch | None:
+        """Return the stretch before the first wrong value; None where no forward call shows it.
+
+        Args:
+            sinks: what leaves the step without a twin, as records with the names of the calls that return them.
+        """
+        boundary = self._boundary() or self._first_sink(sinks)
+        if boundary is None:
+            return None
+        own = boundary.value.call
+        numbers = self._behind_twins(boundary) if boundary.inputs else {own.number}
+        calls = tuple(self._traces[0].calls[number].name for number in sorted(numbers))
+        golden = next((call.name for call in self._counterparts(own)), None)
+        return Stretch(calls, boundary.value, golden)
+
+    # The boundary
+
+    def _boundary(self) -> _Boundary | None:
+        for call in self._sides[0].calls:
+            others = self._counterparts(call) if self._sides[0].parameters_of(call) else []
+            results = self._wrong(call, call.returned) if others else []
+            if not results:
+                continue  # what it gets may be in another form
+            inputs = self._wrong(call, self._sides[0].data(call))
+            if any(self._is_comparable(call, value) for value in inputs):
+                return _Boundary(inputs[0], inputs)
+            same = any(_function(other) == _function(call) for other in others)
+            if same and not inputs and any(self._is_comparable(call, value) for value in results):
+                return _Boundary(results[0], [])
+        return None
+
+    def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
+        for name, raw in sinks:
+            call = self._traces[0].by_name.get(name)
+            value = None if call is None else next((one for one in call.returned if one.raw is raw), None)
+            if value is not None:
+                return _Boundary(value, [value])
+        return None
+
+    def _counterparts(self, call: Call) -> list[Call]:
+        """Return the calls of the golden run in the place of one of the target, else those that get one of its
+        parameters."""
+        if call.number not in self._others:
+            self._others[call.number] = self._in_place(call) or self._with_parameter(call)
+        return self._others[call.number]
+
+    def _in_place(self, call: Call) -> list[Call]:
+        target, golden = self._sides
+        return golden.by_place.get(target.places.get(call.number, _NOWHERE), [])
+
+    def _with_parameter(self, call: Call) -> list[Call]:
+        near = (
+            other
+            for value in self._sides[0].parameters_of(call)
+            for other, one in self._sides[1].by_parameter.get(element_count(value.raw), ())
+            if same_values(value.raw, one.raw)
+        )
+        return sorted({call.number: call for call in near}.values(), key=lambda one: one.number)
+
+    def _like(self, call: Call) -> list[Call]:
+        """Return the calls of the target in the place of one, itself among them."""
+        target = self._sides[0]
+        if self._in_place(call):
+            return target.by_place[target.places[call.number]]
+        weights = target.signatures_of(call)
+        return [other for other in target.calls if target.signatures_of(other) == weights]
+
+    def _wrong(self, call: Call, values: Sequence[Value]) -> list[Value]:
+        """Return which of the inputs, or results, of a call of the target the golden run does not have."""
+        return [value for number, value in enumerate(values) if not self._has_twin(call, number, value)]
+
+    def _has_twin(self, call: Call, number: int, value: Value) -> bool:
+        if math.isfinite(self._twins.apart(0, value.raw)):
+            return True
+        if self._is_reordered and self._twins.are_in_another_order(0, value.raw):
+            return True
+        return self._has_joined_twin(call, number, value)
+
+    @cached_property
+    def _is_reordered(self) -> bool:
+        """Whether the golden run has a parameter of the target in another order: so it has what is made of it."""
+        parameters = [value.raw for values in self._sides[0].parameters.values() for value in values[:1]]
+        return any(
+            not math.isfinite(self._twins.apart(0, raw)) and self._twins.are_in_another_order(0, raw)
+            for raw in parameters
+        )
+
+    def _has_joined_twin(self, call: Call, number: int, value: Value) -> bool:
+        """Return whether the calls in this place get, or return, the same all together: one run may do in several calls
+        what the other does in one (rows of a batch, parts of a prompt, tokens one by one)."""
+        pairs = self._wholes(call, number, value)
+        return any(math.isfinite(self._twins.joined_distance(mine, whole)) for mine, whole in pairs)
+
+    def _is_comparable(self, call: Call, value: Value) -> bool:
+        """Return whether the golden run has a value, or several together, with as many elements in the same place."""
+        values = call.returned if value in call.returned else self._sides[0].data(call)
+        return bool(self._wholes(call, values.index(value), value))
+
+    def _wholes(self, call: Call, number: int, value: Value) -> list[tuple[list[Raw], list[Raw]]]:
+        """Return what the target has in this place up to a call, or up to a later one, and what the golden run has as
+        many elements of."""
+        others = self._counterparts(call)
+        if not others:
+            return []
+        returned = value in call.returned
+        target, golden = (
+            self._sides[side].values_at(calls, number, returned=returned)
+            for side, calls in enumerate((self._like(call), others))
+        )
+        place = next((place for place, one in enumerate(target) if one is value.raw), len(target))
+        sums = list(accumulate(map(element_count, golden)))
+        alone = [([value.raw], [one]) for one in golden if element_count(one) == element_count(value.raw)]
+        for end, size in enumerate(accumulate(map(element_count, target)), 1):
+            if end <= place:
+                continue
+            wholes = [[one] for one in golden if element_count(one) == size]
+            wholes += [golden[: last + 1] for last, total in enumerate(sums) if total == size]
+            if wholes:
+                return alone + [(target[:end], whole) for whole in wholes]
+        return alone
+
+    # Back from it
+
+    def _behind_twins(self, boundary: _Boundary) -> set[int]:
+        """Return the calls that make wrong values from which the boundary comes, or get them from code without a
+        record."""
+        stretch: set[int] = set()
+        waiting = list(boundary.inputs)
+        while waiting:
+            value = waiting.pop()
+            maker = value.call if value in value.call.returned else self._sides[0].maker(value)
+            if maker is None or not self._wrong(maker, maker.returned):
+                stretch.add(value.call.number)
+            elif maker.number not in stretch:
+                stretch.add(maker.number)
+                waiting += self._wrong(maker, self._sides[0].data(maker))
+        return stretch
+
+
+class _Side:
+    """The forward calls of a run that call no other one, and their values.
+
+    Attributes:
+        calls: these calls, in the order of execution.
+        parameters: what is known to be a parameter, by signature.
+    """
+
+    def __init__(self, trace: Trace, dump: Dump) -> None:
+        inner = (call for call in trace.calls if call.begin == call.number and _is_forward(call.name))
+        self.calls = [call for call in inner if parent_of(dump.construct, call.name) not in OF_PARAMETERS]
+        self.places = self._places(dump)
+        self.parameters: dict[Any, list[Value]] = {}
+        for call in trace.calls:
+            for value in call.given:
+                if value.leaf.slot == PARAMETER:
+                    self.parameters.setdefault(signature_of(value.raw), []).append(value)
+        self.parameters.pop(None, None)
+
+    def _places(self, dump: Dump) -> dict[int, _Place]:
+        """Return where calls stand: the module around them, the function, and how many calls of it there are before."""
+        before: Counter[tuple[str, str]] = Counter()
+        places = {}
+        for call in self.calls:
+            parent, function = parent_of(dump.construct, call.name) or "", _function(call)
+            place = stem_of(parent) if parent else "", function, before[parent, function]
+            before[parent, function] += 1
+            places[call.number] = place
+        return places
+
+    @cached_property
+    def by_place(self) -> dict[_Place, list[Call]]:
+        """The calls in each place, in the order of execution."""
+        found: dict[_Place, list[Call]] = {}
+        for call in self.calls:
+            found.setdefault(self.places[call.number], []).append(call)
+        return found
+
+    def parameters_of(self, call: Call) -> list[Value]:
+        return [value for value in call.given if self._is_parameter(value)]
+
+    def signatures_of(self, call: Call) -> list[Any]:
+        return [signature_of(value.raw) for value in self.parameters_of(call)]
+
+    def data(self, call: Call) -> list[Value]:
+        """Return what a call gets but parameters."""
+        return [value for value in call.given if not self._is_parameter(value)]
+
+    def values_at(self, calls: Iterable[Call], number: int, *, returned: bool) -> list[Raw]:
+        """Return what calls get, or return, in one place."""
+        lists = (call.returned if returned else self.data(call) for call in calls)
+        return [values[number].raw for values in lists if len(values) > number]
+
+    def _is_parameter(self, value: Value) -> bool:
+        return value.leaf.slot == PARAMETER or signature_of(value.raw) in self.parameters
+
+    @cached_property
+    def by_parameter(self) -> dict[float, list[tuple[Call, Value]]]:
+        """The calls that get a parameter, with it, by its number of elements."""
+        found: dict[float, list[tuple[Call, Value]]] = {}
+        for call in self.calls:
+            for value in self.parameters_of(call):
+                found.setdefault(element_count(value.raw), []).append((call, value))
+        return found
+
+    def maker(self, value: Value) -> Call | None:
+        """Return the call that makes what another one gets; where none is recorded the last call before it whose result
+        no recorded call gets, and has as many elements: code without a record goes on with it."""
+        if not value.is_source:
+            return value.root.call
+        rest, count = None, element_count(value.raw)
+        for call, size in reversed(self._unused):
+            if call.number >= value.call.number:
+                continue
+            if size == count:
+                return call
+            if rest is None and min(size, count) > 1 and max(size, count) % min(size, count) == 0:
+                rest = call
+        return rest
+
+    @cached_property
+    def _unused(self) -> list[tuple[Call, float]]:
+        """The calls with a result that no recorded call gets, and how many numbers it has."""
+        used = {signature_of(value.raw) for call in self.calls for value in call.given}
+        return [
+            (call, element_count(value.raw) * (2.0 if "complex" in str(value.raw.get("dtype")) else 1.0))
+            for call in self.calls
+            for value in call.returned
+            if signature_of(value.raw) not in used
+        ]
+
+
+def _is_forward(name: str) -> bool:
+    return split_entry(name)[1] == Phase.FORWARD.value
+
+
+def _function(call: Call) -> str:
+    """Return the name of a function, or the class of a module."""
+    return split_entry(call.name)[0].rpartition(".")[2]

@@ -1,0 +1,133 @@
+"""Twins: the values of the other run that are as near as their computation allows, wherever they stand."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from msprobe.compare.parallel.by_name.joined_record import joined_record
+from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import NORM
+from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import UNMOVED, distance, recorded_count, same_checksums
+
+EQUAL = 2e-5
+"""How far a value that leaves a step may be apart in float32, relative to its scale."""
+_ROUNDINGS = 4.0
+"""The same in units of round-off of a coarser dtype."""
+Raw = Mapping[str, Any]
+Mark = tuple[Any, ...]
+_BySize = dict[float, list[tuple[Mark, Raw]]]
+
+
+class Twins:
+    """The values of two runs, found by what they are.
+
+    Args:
+        sides: the recorded tensors of target and golden run.
+        coarsest: the unit round-off of the coarsest dtype that a value has passed.
+    """
+
+    def __init__(self, sides: tuple[Iterable[Raw], Iterable[Raw]], coarsest: float) -> None:
+        self._sides, self._coarsest = sides, coarsest
+
+    def allowed(self, *raws: Raw) -> float:
+        """Return how far twins with these records may be apart, relative to their scale."""
+        roundoff = max(self._coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
+        return max(EQUAL, _ROUNDINGS * roundoff)
+
+    def apart(self, side: int, raw: Raw, without: Mark | None = None) -> float:
+        """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
+        farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
+        nearest = math.inf
+        for mark, other in self._near(1 - side, raw):
+            if mark != without:
+                nearest = min(nearest, self.distance(raw, other))
+        return nearest
+
+    def are_in_another_order(self, side: int, raw: Raw) -> bool:
+        """Return whether the other side has these elements, in this order or another one."""
+        near = (other for _, other in self._near(1 - side, raw))
+        return any(distance(raw, other, UNMOVED) <= self.allowed(raw, other) for other in near)
+
+    def distance(self, raw: Raw, other: Raw, factor: float = 1.0) -> float:
+        """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed."""
+        by_checksum = same_checksums(raw, other)
+        if by_checksum is not None:
+            return 0.0 if by_checksum else math.inf
+        apart = _apart(raw, other) if recorded_count(raw) == recorded_count(other) else math.inf
+        return apart if apart <= factor * self.allowed(raw, other) else math.inf
+
+    def joined_distance(self, *sides: Sequence[Raw]) -> float:
+        """Return how far the values of a side, taken together, are apart from those of the other one."""
+        if not all(sides):
+            return math.inf
+        sizes = [[int(element_count(raw)) for raw in side] for side in sides]
+        if sum(sizes[0]) != sum(sizes[1]):
+            return math.inf
+        left, right = (
+            joined_record(list(map(dict, side)), size, [sum(size)]) for side, size in zip(sides, sizes, strict=True)
+        )
+        return self.distance(left, right)
+
+    def _near(self, side: int, raw: Raw) -> list[tuple[Mark, Raw]]:
+        """Return the values of a side with as many elements, and a norm that a twin may have."""
+        values, norm = self._values[side].get(recorded_count(raw), []), norm_of(raw)
+        if raw.get("md5") is not None or not math.isfinite(norm):
+            return values
+        reach = 1.0 - min(self._most_allowed, 0.99)
+        first = bisect_left(values, norm * reach, key=_norm_of_entry)
+        return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
+
+    @cached_property
+    def _values(self) -> tuple[_BySize, _BySize]:
+        """By side all recorded tensors with their marks, by number of elements, in the order of their norms."""
+        sides: tuple[_BySize, _BySize] = ({}, {})
+        for values, raws in zip(sides, self._sides, strict=True):
+            seen = set()
+            for raw in raws:
+                mark = mark_of(raw)
+                if (mark, raw.get(KEY)) not in seen:
+                    seen.add((mark, raw.get(KEY)))
+                    values.setdefault(recorded_count(raw), []).append((mark, raw))
+            for own in values.values():
+                own.sort(key=_norm_of_entry)
+        return sides
+
+    @cached_property
+    def _most_allowed(self) -> float:
+        """How far two values of any dtype of both sides may be apart."""
+        dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
+        return max(EQUAL, _ROUNDINGS * max(self._coarsest, *map(unit_roundoff, dtypes)))
+
+
+def mark_of(raw: Raw) -> Mark:
+    """Return what is equal of a value and its uses."""
+    return recorded_count(raw), *(str(raw.get(name)) for name in (*UNMOVED, "md5"))
+
+
+def norm_of(raw: Raw) -> float:
+    """Return the recorded L2 norm of a value; NaN where there is none."""
+    return as_float(raw.get(NORM.name))
+
+
+def _apart(raw: Raw, other: Raw) -> float:
+    """Return how far two tensors are apart in what no view changes, and of one shape also in their order."""
+    if not math.isfinite(norm_of(raw)):
+        return math.inf  # any two masks of infinity are alike
+    apart = distance(raw, other, UNMOVED)
+    if raw.get("shape") != other.get("shape"):
+        return apart
+    left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
+    by_order = abs(left - right) / max(norm_of(raw), norm_of(other), 1e-300)
+    return max(apart, by_order) if math.isfinite(by_order) else apart
+
+
+def _norm_of_entry(entry: tuple[Mark, Raw]) -> float:
+    """Return the norm of a value, infinity where none is recorded."""
+    norm = norm_of(entry[1])
+    return math.inf if math.isnan(norm) else norm
