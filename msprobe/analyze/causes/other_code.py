@@ -6,11 +6,9 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from msprobe.analyze.call_order import other_value
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import call_source, module_text
+from msprobe.compare.records.entries import EntryPair, path_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks
@@ -24,7 +22,7 @@ class OtherCode(ComparedEntries):
     def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
         """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
         where it lies in it, or another one."""
-        stretch = self.stretch
+        stretch = self._stretch(entry)
         if stretch is None:
             return entry, description
         numbers = self.table.numbers_by_name[0]
@@ -34,34 +32,48 @@ class OtherCode(ComparedEntries):
         description.stretch = self._lines(stretch)
         return entry, description
 
-    @cached_property
-    def stretch(self) -> Stretch | None:
-        """The stretch in which the target goes wrong; None where pairs of calls say more, or no loss or result is
-        wrong."""
+    def _stretch(self, entry: int) -> Stretch | None:
+        """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no loss or result
+        is wrong."""
         dumps = self.comparison.target, self.comparison.golden
         sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, merged=dumps[0].merged)
-        if not sinks.comparable or not (self._data_differ() or sinks.are_of_other_code):
+        if (
+            not sinks.comparable
+            or self.table.gradient_factor != 1.0
+            or not (self._has_other_portions() or self._is_other_code(sinks, entry))
+        ):
             return None
         if sinks.agree or sinks.losses_agree:
             return None
         wrong = ((str(self.table.entries[entry].target), raw) for entry, raw in sinks.wrong(0))
         return StretchSearch(*dumps, sinks.coarsest).run(wrong)
 
-    def _data_differ(self) -> bool:
-        """Return whether the first difference lies in what the program is given, or in how much a call gets at once."""
+    def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
+        """Return whether the programs, or the modules around an entry, share less than half of their calls."""
+        around = path_of(self.table.keys[entry].parent)
+        whole = [set(sinks.sides.innermost(side)) for side in (0, 1)]
+        inside = [
+            {one for one in sinks.sides.forward(side) if path_of(self.table.keys[one].parent) == around}
+            for side in (0, 1)
+        ]
+        parts = (whole, inside) if around else (whole,)
+        return any(2 * len(target & golden) < max(len(target), len(golden)) for target, golden in parts)
+
+    def _has_other_portions(self) -> bool:
+        """Return whether the first difference is how much a call gets at once."""
         entry = int(self.comparison.row_levels.diverging.nonzero()[0][0])
         rows = self.tensor_inputs(entry) if self.table.entries[entry].of_both else []
-        if not rows:
-            return False
-        if self.comparison.judged.kind[rows[0]] == RowKind.SHAPE:
-            return True
-        return other_value(self.table, list(self.comparison.golden.data), rows[0], entry, entry) is None
+        return bool(rows) and bool(self.comparison.judged.kind[rows[0]] == RowKind.SHAPE)
 
     def _described(self, first: int, stretch: Stretch) -> FirstDivergence:
         boundary, calls = stretch.boundary, len(stretch.calls)
         golden = f" (the golden run: {stretch.golden})" if stretch.golden else ""
         value = f"{boundary.leaf.suffix.lstrip('.')} of {boundary.call.name}"
-        if stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
+        pair = self.table.entries[first]
+        if stretch.left_out is not None:
+            text = f"it gets another value than {stretch.golden}, which gets what {stretch.left_out} returns"
+            pair = EntryPair(stretch.calls[0], stretch.left_out)
+        elif stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
             text = f"{value} has no counterpart in the golden run{golden}; its inputs have one"
         else:
             behind = f", one of the {calls - 1} behind it" if calls > 2 else ", the one behind it"
@@ -70,7 +82,7 @@ class OtherCode(ComparedEntries):
                 f"{value} is the first value without counterpart in the golden run{golden}; the difference arises in "
                 f"{here}, or in code before or between them that leaves no record"
             )
-        return self.build(first, None, "value", text, self._module_of_line(first))
+        return self.build(first, None, "value", text, self._module_of_line(first), pair)
 
     def _module_of_line(self, call: int) -> str | None:
         """Return the module in whose forward the source line of a call stands: each layer of a framework around the

@@ -12,37 +12,20 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
-from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
-from msprobe.compare.verdict.twins import EQUAL, Mark, Raw, Twins, mark_of, norm_of
-from msprobe.core.naming.names import Phase
+from msprobe.compare.verdict.gradients import Gradients
+from msprobe.compare.verdict.losses import Losses
+from msprobe.compare.verdict.sides import Sides, Sink
+from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
-from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import LARGEST
-from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
-from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import is_float, is_part
 
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
-_NO_PART = 1e-5
-"""Share of the norm of all gradients below which one is nothing but rounding."""
-_MOST_CONDITIONED = 16.0
-
-
-class Sink(NamedTuple):
-    """A value that leaves a step: the entry that makes it, its row and its record."""
-
-    entry: int
-    row: int
-    raw: Raw
-
-
-_Gradients = dict[tuple[str, str], list[Sink]]
 
 
 class Sinks:
@@ -59,7 +42,10 @@ class Sinks:
         self.comparable = not (merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self.coarsest = float(measured.passed.max(initial=0.0))
-        self.twins = Twins((_tensors(table.target), _tensors(table.golden)), self.coarsest)
+        target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
+        self.twins, self.sides = Twins((target, golden), self.coarsest), Sides(table)
+        self._losses = Losses(self.sides, self.twins)
+        self._gradients = Gradients(table, self._kind, self._worst, self.twins)
         self._apart: dict[tuple[int, int], float] = {}
 
     @cached_property
@@ -67,10 +53,10 @@ class Sinks:
         """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
         nothing leaves the step, or where gradients that leave it are not recorded."""
         parts = []
-        if any(self._gradients) or self._goes_back:
-            if not all(self._gradients):
+        if any(self._gradients.by_parameter) or self.sides.go_back:
+            if not all(self._gradients.by_parameter):
                 return math.inf
-            parts += [self._losses_apart, self._gradients_apart]
+            parts += [self._losses.apart, self._gradients.apart]
         results = [self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side]]
         return max([*parts, *results], default=math.inf)
 
@@ -81,15 +67,9 @@ class Sinks:
         return self.comparable and math.isfinite(self.apart)
 
     @property
-    def are_of_other_code(self) -> bool:
-        """Whether the programs share less than half of their calls: then pairs of calls say less than twins."""
-        target, golden = (set(self.innermost(side)) for side in (0, 1))
-        return 2 * len(target & golden) < max(len(target), len(golden))
-
-    @property
     def losses_agree(self) -> bool:
         """Whether all losses and results have a twin, and gradients of them are what has none."""
-        return all(self._gradients) and not any(True for side in (0, 1) for _ in self.wrong(side))
+        return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do."""
@@ -99,9 +79,11 @@ class Sinks:
 
     def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
-        if any(self._gradients) and not math.isfinite(self._losses_apart):
+        if any(self._gradients.by_parameter) and not math.isfinite(self._losses.apart):
             yield from (
-                (sink.entry, sink.raw) for sink in self._loss_sinks[side] if not self.has_twin(side, sink.row, sink.raw)
+                (sink.entry, sink.raw)
+                for sink in self._losses.sinks[side]
+                if not self.has_twin(side, sink.row, sink.raw)
             )
         for sink in self._results[side]:
             if not math.isfinite(self._result_apart(side, sink)):
@@ -132,39 +114,6 @@ class Sinks:
         tensors = ((side, leaf.raw) for side, leaf in enumerate(leaves) if leaf is not None and is_tensor(leaf.raw))
         return all(self.has_twin(side, row, raw) for side, raw in tensors)
 
-    def key(self, entry: int) -> EntryKey:
-        """Return the parsed name of an entry."""
-        return self._table.keys[entry]
-
-    # The leaves of a side
-
-    def leaves(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
-        """Yield the tensors that a side has in a slot of an entry, with their rows."""
-        leaves = (self._table.target, self._table.golden)[side]
-        for row in self._table.rows_of(entry):
-            leaf = leaves[row]
-            if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
-                yield row, leaf.raw
-
-    def forward(self, side: int) -> Iterator[int]:
-        """Yield the forward calls of a side, but those for parameters and what checkpointing repeats."""
-        for entry, key in enumerate(self._table.keys):
-            if self._table.entries[entry][side] is None or key.phase != Phase.FORWARD.value or key.recompute:
-                continue
-            if key.parent not in OF_PARAMETERS:
-                yield entry
-
-    def innermost(self, side: int) -> Iterator[int]:
-        """Yield the forward calls of a side that call no other one."""
-        entries = list(self.forward(side))
-        around = {self.key(entry).parent for entry in entries}
-        for entry in entries:
-            key = self.key(entry)
-            if not is_module(key) or key.stem not in around:
-                yield entry
-
-    # Twins
-
     def _row_apart(self, row: int) -> float:
         """Return how far the two values of a row are apart, infinite where they differ or one side lacks it."""
         both = self._table.target[row] is not None and self._table.golden[row] is not None
@@ -179,9 +128,9 @@ class Sinks:
         return target, golden
 
     def _results_of(self, side: int) -> Iterator[Sink]:
-        shown = self._shown_by_losses(side) if self._gradients[side] else frozenset()
-        for entry in filter(self._is_outermost, self.forward(side)):
-            floats = ((row, raw) for row, raw in self.leaves(side, entry, OUTPUT) if is_float(raw))
+        shown = self._shown_by_losses(side) if self._gradients.by_parameter[side] else frozenset()
+        for entry in filter(self._is_outermost, self.sides.forward(side)):
+            floats = ((row, raw) for row, raw in self.sides.leaves(side, entry, OUTPUT) if is_float(raw))
             whole = ((row, raw) for row, raw in floats if row not in self._table.in_pieces)
             yield from (Sink(entry, row, raw) for row, raw in whole if mark_of(raw) not in shown)
 
@@ -209,7 +158,7 @@ class Sinks:
 
     def _place(self, side: int, sink: Sink) -> tuple[str, str]:
         leaf = (self._table.target, self._table.golden)[side][sink.row]
-        return self.key(sink.entry).stem, "" if leaf is None else leaf.suffix
+        return self.sides.key(sink.entry).stem, "" if leaf is None else leaf.suffix
 
     @cached_property
     def _wholes_apart(self) -> dict[tuple[str, str], float]:
@@ -233,7 +182,7 @@ class Sinks:
         while waiting:
             maker, raw = waiting.pop()
             users = self._users(side, raw, maker)
-            results = itertools.chain.from_iterable(self.leaves(side, user, OUTPUT) for user in users)
+            results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
             others = [(row, made) for row, made in results if mark_of(made) != mark_of(raw)]
             if not others:
                 return math.inf
@@ -255,7 +204,9 @@ class Sinks:
     def _users(self, side: int, raw: Raw, after: int) -> Iterator[int]:
         """Yield the calls outside of all modules that get a value, or what may be a part of it."""
         for entry in self._outside[side]:
-            if entry > after and any(self._holds(side, row, one, raw) for row, one in self.leaves(side, entry, INPUT)):
+            if entry > after and any(
+                self._holds(side, row, one, raw) for row, one in self.sides.leaves(side, entry, INPUT)
+            ):
                 yield entry
 
     def _holds(self, side: int, row: int, given: Raw, raw: Raw) -> bool:
@@ -277,7 +228,9 @@ class Sinks:
     def _made(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
         """By side the results of forward calls."""
         target, golden = (
-            frozenset(mark_of(raw) for entry in self.forward(side) for _, raw in self.leaves(side, entry, OUTPUT))
+            frozenset(
+                mark_of(raw) for entry in self.sides.forward(side) for _, raw in self.sides.leaves(side, entry, OUTPUT)
+            )
             for side in (0, 1)
         )
         return target, golden
@@ -285,7 +238,9 @@ class Sinks:
     @cached_property
     def _outside(self) -> tuple[list[int], list[int]]:
         """By side the calls outside of all modules, and of the outermost ones."""
-        target, golden = ([entry for entry in self.forward(side) if not self.key(entry).parent] for side in (0, 1))
+        target, golden = (
+            [entry for entry in self.sides.forward(side) if not self.sides.key(entry).parent] for side in (0, 1)
+        )
         return target, golden
 
     def _is_outermost(self, entry: int) -> bool:
@@ -295,202 +250,15 @@ class Sinks:
         """Return the results of calls that a backward pass reaches; of modules around them where no other call has
         them."""
         reached: dict[Mark, bool] = {}
-        for entry in self.forward(side):
-            is_reached = self._backward_of(entry, side) is not None
-            for mark in (mark_of(raw) for _, raw in self.leaves(side, entry, OUTPUT)):
+        for entry in self.sides.forward(side):
+            is_reached = self.sides.backward_of(entry, side) is not None
+            for mark in (mark_of(raw) for _, raw in self.sides.leaves(side, entry, OUTPUT)):
                 if self._is_outermost(entry):
                     reached.setdefault(mark, is_reached)
                 else:
                     reached[mark] = is_reached
         return frozenset(mark for mark, by_losses in reached.items() if by_losses)
 
-    # Gradients
 
-    @cached_property
-    def _gradients(self) -> tuple[_Gradients, _Gradients]:
-        """By side and parameter its gradients, one of each backward pass."""
-        sides: tuple[_Gradients, _Gradients] = ({}, {})
-        phase = Phase.PARAMETERS_GRAD.value
-        for entry in (number for number, key in enumerate(self._table.keys) if key.phase == phase):
-            for row, side in itertools.product(self._table.rows_of(entry), (0, 1)):
-                leaf = (self._table.target, self._table.golden)[side][row]
-                if leaf is not None and is_tensor(leaf.raw):
-                    name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
-                    sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
-        return sides
-
-    @property
-    def _goes_back(self) -> bool:
-        """Whether a backward call is recorded."""
-        return any(key.phase == Phase.BACKWARD.value for key in self._table.keys)
-
-    @cached_property
-    def _gradients_apart(self) -> float:
-        largest = 0.0
-        left: tuple[list[Raw], list[Raw]] = ([], [])
-        for side, own in enumerate(self._gradients):
-            for name, sinks in own.items():
-                if all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks):
-                    continue
-                others = self._gradients[1 - side].get(name, [])
-                apart = self._gradient_apart(side, sinks, others)
-                if not math.isfinite(apart) and _shapes(sinks) == _shapes(others):
-                    return math.inf  # the same parameter
-                if math.isfinite(apart):
-                    largest = max(largest, apart)
-                else:
-                    left[side].extend(sink.raw for sink in sinks)
-        return max(largest, self._unions_apart(left))
-
-    @cached_property
-    def _size(self) -> float:
-        """The norm of all gradients of a side together, the larger of both."""
-        gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self._gradients)
-        return max(map(_norm_of_all, gradients))
-
-    def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
-        """Return how far the gradients of a parameter are from those of the other side, in all passes together."""
-        rows, paired = [sink.row for sink in sinks], math.inf
-        if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
-            paired = max(float(self._worst[row]) for row in rows)
-        if paired <= self.twins.allowed(*(sink.raw for sink in sinks)):
-            return paired
-        alone = max(self._nearest_gradient(side, sink) for sink in sinks)
-        return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
-
-    def _nearest_gradient(self, side: int, sink: Sink) -> float:
-        """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded
-        beside it."""
-        factor = self._conditioned(sink.raw)
-        others = (other for sinks in self._gradients[1 - side].values() for other in sinks)
-        rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
-        return min((self.twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
-
-    def _conditioned(self, raw: Raw) -> float:
-        """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
-        terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
-        if self.coarsest <= FLOAT32_ROUNDOFF:
-            return 1.0
-        usual = self._size / math.sqrt(max(map(len, self._gradients)))
-        return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
-
-    def _sums_apart(self, *sides: Sequence[Raw]) -> float:
-        """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""
-        if not all(sides) or len({str(raw.get("shape")) for side in sides for raw in side}) > 1:
-            return math.inf
-        size = max(sum(map(norm_of, side)) for side in sides)
-        root = math.sqrt(max(element_count(sides[0][0]), 1.0))
-        parts = [
-            abs(_sum(sides[0], name) - _sum(sides[1], name)) / max(scale, 1e-300)
-            for name, scale in (("Mean", size / root), (KEY, size))
-        ]
-        near = all(part <= self.twins.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
-        return max(parts) if near else math.inf
-
-    def _unions_apart(self, left: tuple[list[Raw], list[Raw]]) -> float:
-        """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
-        same elements, so as many of them, with one norm."""
-        if not any(left):
-            return 0.0
-        counts = [sum(map(element_count, side)) for side in left]
-        norms = list(map(_norm_of_all, left))
-        if counts[0] != counts[1] or not max(norms) > 0.0:
-            return math.inf
-        apart = abs(norms[0] - norms[1]) / max(norms)
-        return apart if apart <= self.twins.allowed(*left[0], *left[1]) else math.inf
-
-    # Losses
-
-    @cached_property
-    def _losses_apart(self) -> float:
-        """How far the losses of both sides are apart: as sums, since they add up where the passes are others, or one by
-        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too."""
-        if not all(self._loss_sinks):
-            return math.inf
-        plain, turned = (
-            [
-                [factor * as_float(sink.raw.get(LARGEST.name)) for sink, factor in zip(sinks, factors, strict=True)]
-                for sinks, factors in zip(self._loss_sinks, both, strict=True)
-            ]
-            for both in ([[1.0] * len(sinks) for sinks in self._loss_sinks], self._signs)
-        )
-        raws = [sink.raw for sinks in self._loss_sinks for sink in sinks]
-        size = max(sum(map(abs, values)) for values in plain)
-        apart = min(abs(math.fsum(one[0]) - math.fsum(one[1])) for one in (plain, turned)) / max(size, 1e-300)
-        if apart <= self.twins.allowed(*raws):
-            return apart
-        return max(self.twins.apart(side, sink.raw) for side in (0, 1) for sink in self._loss_sinks[side])
-
-    @property
-    def _signs(self) -> list[list[float]]:
-        """By side the sign of the gradient with which the backward pass begins at each loss."""
-        return [
-            [math.copysign(1.0, next(self._gradients_of(side, sink.entry), 1.0)) for sink in self._loss_sinks[side]]
-            for side in (0, 1)
-        ]
-
-    @cached_property
-    def _loss_sinks(self) -> tuple[list[Sink], list[Sink]]:
-        target, golden = (list(self._losses(side)) for side in (0, 1))
-        return target, golden
-
-    def _losses(self, side: int) -> Iterator[Sink]:
-        """Yield the numbers of which gradients are computed: results with a gradient that no later call with a gradient
-        gets. Where the gradient of some of them is 1 (or -1), these are meant; of a sum and its parts the sum, as what
-        gets the others leaves no record (``stack``)."""
-        numbers: dict[float, Sink] = {}
-        around = {self._table.keys[entry].parent for entry in self.forward(side)}
-        for entry in self.forward(side):
-            if self._backward_of(entry, side) is None:
-                continue
-            for _, raw in self._scalars(side, entry, INPUT):
-                numbers.pop(as_float(raw.get(LARGEST.name)), None)
-            key = self._table.keys[entry]
-            if not is_module(key) or key.stem not in around:
-                for row, raw in self._scalars(side, entry, OUTPUT):
-                    numbers[as_float(raw.get(LARGEST.name))] = Sink(entry, row, raw)
-        begins = [sink for sink in numbers.values() if self._begins_with(side, sink.entry)]
-        yield from _without_parts(begins) or numbers.values()
-
-    def _scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
-        return (found for found in self.leaves(side, entry, slot) if element_count(found[1]) == 1)
-
-    def _backward_of(self, entry: int, side: int) -> int | None:
-        name = self._table.entries[entry][side]
-        return self._table.numbers_by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
-
-    def _begins_with(self, side: int, entry: int) -> bool:
-        """Return whether a backward pass begins with the gradient of a call: it is 1, or turned round."""
-        return any(abs(gradient) == 1.0 for gradient in self._gradients_of(side, entry))
-
-    def _gradients_of(self, side: int, entry: int) -> Iterator[float]:
-        """Yield the numbers that the backward call of an entry gets."""
-        backward = self._backward_of(entry, side)
-        given = () if backward is None else self._scalars(side, backward, INPUT)
-        return (as_float(raw.get(LARGEST.name)) for _, raw in given)
-
-
-def _without_parts(losses: list[Sink]) -> list[Sink]:
-    """Return the losses, or the one alone that is the sum of all others."""
-    for number, loss in enumerate(losses if len(losses) > 2 else ()):
-        others = [sink.raw for sink in (*losses[:number], *losses[number + 1 :])]
-        apart = abs(as_float(loss.raw.get(LARGEST.name)) - _sum(others, LARGEST.name))
-        if apart <= EQUAL * sum(abs(as_float(other.get(LARGEST.name))) for other in others):
-            return [loss]
-    return losses
-
-
-def _tensors(leaves: Sequence[Leaf | None]) -> list[Raw]:
-    return [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
-
-
-def _shapes(sinks: Sequence[Sink]) -> set[str]:
-    return {str(sink.raw.get("shape")) for sink in sinks}
-
-
-def _norm_of_all(raws: Sequence[Raw]) -> float:
-    return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
-
-
-def _sum(raws: Sequence[Raw], name: str) -> float:
-    return math.fsum(as_float(raw.get(name)) for raw in raws)
+def _tensors(leaves: Sequence[Leaf | None]) -> Iterator[Raw]:
+    return (leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw))

@@ -37,11 +37,14 @@ class Stretch(NamedTuple):
         calls: names of the calls, in the order of execution.
         boundary: the first wrong value that both programs should have.
         golden: the call of the golden run that has the right one; None where no call is known to.
+        left_out: the call of the golden run that makes what the boundary should have been made of, and is not; None
+            where what it was made of is that, or is wrong itself.
     """
 
     calls: tuple[str, ...]
     boundary: Value
     golden: str | None
+    left_out: str | None = None
 
 
 class _Boundary(NamedTuple):
@@ -81,7 +84,16 @@ class StretchSearch:
         numbers = self._behind_twins(boundary) if boundary.inputs else {own.number}
         calls = tuple(self._traces[0].calls[number].name for number in sorted(numbers))
         golden = next((call.name for call in self._counterparts(own)), None)
-        return Stretch(calls, boundary.value, golden)
+        return Stretch(calls, boundary.value, golden, self._left_out(own) if calls == (own.name,) else None)
+
+    def _left_out(self, call: Call) -> str | None:
+        """Return the call of the golden run that makes what the counterpart of a call gets, where the target has no
+        such value."""
+        others = [other for other in self._counterparts(call) if _function(other) == _function(call)]
+        given = (value for other in others[:1] for value in self._sides[1].data(other))
+        lacking = (value for value in given if not math.isfinite(self._twins.apart(1, value.raw)))
+        makers = (self._sides[1].maker(value) for value in lacking)
+        return next((maker.name for maker in makers if maker is not None), None)
 
     # The boundary
 

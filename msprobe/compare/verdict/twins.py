@@ -33,11 +33,11 @@ class Twins:
     """
 
     def __init__(self, sides: tuple[Iterable[Raw], Iterable[Raw]], coarsest: float) -> None:
-        self._sides, self._coarsest = sides, coarsest
+        self._sides, self.coarsest = sides, coarsest
 
     def allowed(self, *raws: Raw) -> float:
         """Return how far twins with these records may be apart, relative to their scale."""
-        roundoff = max(self._coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
+        roundoff = max(self.coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
         return max(EQUAL, _ROUNDINGS * roundoff)
 
     def apart(self, side: int, raw: Raw, without: Mark | None = None) -> float:
@@ -66,6 +66,8 @@ class Twins:
         """Return how far the values of a side, taken together, are apart from those of the other one."""
         if not all(sides):
             return math.inf
+        if [len(side) for side in sides] == [1, 1]:
+            return self.distance(sides[0][0], sides[1][0])
         sizes = [[int(element_count(raw)) for raw in side] for side in sides]
         if sum(sizes[0]) != sum(sizes[1]):
             return math.inf
@@ -102,7 +104,7 @@ class Twins:
     def _most_allowed(self) -> float:
         """How far two values of any dtype of both sides may be apart."""
         dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
-        return max(EQUAL, _ROUNDINGS * max(self._coarsest, *map(unit_roundoff, dtypes)))
+        return max(EQUAL, _ROUNDINGS * max(self.coarsest, *map(unit_roundoff, dtypes)))
 
 
 def mark_of(raw: Raw) -> Mark:

@@ -1,0 +1,137 @@
+"""The gradients of parameters that leave a step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.sides import Sink
+from msprobe.compare.verdict.twins import Raw, Twins, norm_of
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.tensors.projection import KEY
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
+from msprobe.numerics.verdict import Floats, Ints, RowKind
+from msprobe.trace.leaves import as_float, element_count
+
+_NO_PART = 1e-5
+"""Share of the norm of all gradients below which one is nothing but rounding."""
+_MOST_CONDITIONED = 16.0
+_ByParameter = dict[tuple[str, str], list[Sink]]
+
+
+class Gradients:
+    """The gradients of both sides, and how far they are apart.
+
+    Args:
+        table: both dumps.
+        kind: the kinds of all rows.
+        worst: the largest difference in each row.
+        twins: what is near enough.
+    """
+
+    def __init__(self, table: LeafTable, kind: Ints, worst: Floats, twins: Twins) -> None:
+        self._table, self._kind, self._worst, self._twins = table, kind, worst, twins
+
+    @cached_property
+    def by_parameter(self) -> tuple[_ByParameter, _ByParameter]:
+        """By side and parameter its gradients, one of each backward pass."""
+        sides: tuple[_ByParameter, _ByParameter] = ({}, {})
+        phase = Phase.PARAMETERS_GRAD.value
+        for entry in (number for number, key in enumerate(self._table.keys) if key.phase == phase):
+            for row, side in itertools.product(self._table.rows_of(entry), (0, 1)):
+                leaf = (self._table.target, self._table.golden)[side][row]
+                if leaf is not None and is_tensor(leaf.raw):
+                    name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
+                    sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
+        return sides
+
+    @cached_property
+    def apart(self) -> float:
+        largest = 0.0
+        left: tuple[list[Raw], list[Raw]] = ([], [])
+        for side, own in enumerate(self.by_parameter):
+            for name, sinks in own.items():
+                if all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks):
+                    continue
+                others = self.by_parameter[1 - side].get(name, [])
+                apart = self._gradient_apart(side, sinks, others)
+                if not math.isfinite(apart) and _shapes(sinks) == _shapes(others):
+                    return math.inf  # the same parameter
+                if math.isfinite(apart):
+                    largest = max(largest, apart)
+                else:
+                    left[side].extend(sink.raw for sink in sinks)
+        return max(largest, self._unions_apart(left))
+
+    @cached_property
+    def _size(self) -> float:
+        """The norm of all gradients of a side together, the larger of both."""
+        gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self.by_parameter)
+        return max(map(_norm_of_all, gradients))
+
+    def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
+        """Return how far the gradients of a parameter are from those of the other side, in all passes together."""
+        rows, paired = [sink.row for sink in sinks], math.inf
+        if rows == [sink.row for sink in others] and all(self._kind[row] <= RowKind.UNCHECKED for row in rows):
+            paired = max(float(self._worst[row]) for row in rows)
+        if paired <= self._twins.allowed(*(sink.raw for sink in sinks)):
+            return paired
+        alone = max(self._nearest_gradient(side, sink) for sink in sinks)
+        return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
+
+    def _nearest_gradient(self, side: int, sink: Sink) -> float:
+        """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded
+        beside it."""
+        factor = self._conditioned(sink.raw)
+        others = (other for sinks in self.by_parameter[1 - side].values() for other in sinks)
+        rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
+        return min((self._twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
+
+    def _conditioned(self, raw: Raw) -> float:
+        """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
+        terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
+        if self._twins.coarsest <= FLOAT32_ROUNDOFF:
+            return 1.0
+        usual = self._size / math.sqrt(max(map(len, self.by_parameter)))
+        return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
+
+    def _sums_apart(self, *sides: Sequence[Raw]) -> float:
+        """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""
+        if not all(sides) or len({str(raw.get("shape")) for side in sides for raw in side}) > 1:
+            return math.inf
+        size = max(sum(map(norm_of, side)) for side in sides)
+        root = math.sqrt(max(element_count(sides[0][0]), 1.0))
+        parts = [
+            abs(_sum(sides[0], name) - _sum(sides[1], name)) / max(scale, 1e-300)
+            for name, scale in (("Mean", size / root), (KEY, size))
+        ]
+        near = all(part <= self._twins.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
+        return max(parts) if near else math.inf
+
+    def _unions_apart(self, left: tuple[list[Raw], list[Raw]]) -> float:
+        """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
+        same elements, so as many of them, with one norm."""
+        if not any(left):
+            return 0.0
+        counts = [sum(map(element_count, side)) for side in left]
+        norms = list(map(_norm_of_all, left))
+        if counts[0] != counts[1] or not max(norms) > 0.0:
+            return math.inf
+        apart = abs(norms[0] - norms[1]) / max(norms)
+        return apart if apart <= self._twins.allowed(*left[0], *left[1]) else math.inf
+
+
+def _shapes(sinks: Sequence[Sink]) -> set[str]:
+    return {str(sink.raw.get("shape")) for sink in sinks}
+
+
+def _norm_of_all(raws: Sequence[Raw]) -> float:
+    return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
+
+
+def _sum(raws: Sequence[Raw], name: str) -> float:
+    return math.fsum(as_float(raw.get(name)) for raw in raws)

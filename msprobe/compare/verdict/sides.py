@@ -1,0 +1,77 @@
+"""The calls of both sides of a table and their tensors: what looks for values that leave a step reads them here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
+from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.twins import Raw
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, is_tensor
+from msprobe.core.tensors.statistics import LARGEST
+from msprobe.trace.leaves import as_float, element_count
+
+
+class Sink(NamedTuple):
+    """A value that leaves a step: the entry that makes it, its row and its record."""
+
+    entry: int
+    row: int
+    raw: Raw
+
+
+class Sides:
+    """The calls of target (0) and golden run (1); entries and rows are numbers in the table."""
+
+    def __init__(self, table: LeafTable) -> None:
+        self._table = table
+
+    def key(self, entry: int) -> EntryKey:
+        """Return the parsed name of an entry."""
+        return self._table.keys[entry]
+
+    def leaves(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
+        """Yield the tensors that a side has in a slot of an entry, with their rows."""
+        leaves = (self._table.target, self._table.golden)[side]
+        for row in self._table.rows_of(entry):
+            leaf = leaves[row]
+            if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
+                yield row, leaf.raw
+
+    def forward(self, side: int) -> Iterator[int]:
+        """Yield the forward calls of a side, but those for parameters and what checkpointing repeats."""
+        for entry, key in enumerate(self._table.keys):
+            if self._table.entries[entry][side] is None or key.phase != Phase.FORWARD.value or key.recompute:
+                continue
+            if key.parent not in OF_PARAMETERS:
+                yield entry
+
+    def innermost(self, side: int) -> Iterator[int]:
+        """Yield the forward calls of a side that call no other one."""
+        entries = list(self.forward(side))
+        around = {self.key(entry).parent for entry in entries}
+        for entry in entries:
+            key = self.key(entry)
+            if not is_module(key) or key.stem not in around:
+                yield entry
+
+    def scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
+        return (value for value in self.leaves(side, entry, slot) if element_count(value[1]) == 1)
+
+    def backward_of(self, entry: int, side: int) -> int | None:
+        name = self._table.entries[entry][side]
+        return self._table.numbers_by_name[side].get(in_phase(str(name), Phase.BACKWARD.value))
+
+    @property
+    def go_back(self) -> bool:
+        """Whether a backward call is recorded."""
+        return any(key.phase == Phase.BACKWARD.value for key in self._table.keys)
+
+    def gradients_of(self, side: int, entry: int) -> Iterator[float]:
+        """Yield the numbers that the backward call of an entry gets."""
+        backward = self.backward_of(entry, side)
+        given = () if backward is None else self.scalars(side, backward, INPUT)
+        return (as_float(raw.get(LARGEST.name)) for _, raw in given)

@@ -1,0 +1,163 @@
+"""Two programs of other code: the difference is looked for between the values that both should have."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from msprobe.report.summary_text import lines_text, summary_text
+from tests.fresh_debugger import forget
+
+torch = pytest.importorskip("torch")
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+pytestmark = pytest.mark.torch
+WIDTH, HEADS, LENGTH = 16, 2, 6
+
+
+def line_of(mark: str) -> str:
+    """Return ``FILE:LINE`` of the line of this file that a comment marks."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
+    return f"{Path(__file__).name}:{number}"
+
+
+class Fused(nn.Module):
+    """Attention as the library has it, its three projections in one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Written(nn.Module):
+    """The same, written out; the keys of the fault are those of the wrong heads, or the scores are of another scale."""
+
+    def __init__(self, fused: Fused, fault: str = "") -> None:
+        super().__init__()
+        self.fault = fault
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        with torch.no_grad():
+            for layer, weight, bias in zip(
+                (self.q, self.k, self.v), fused.qkv.weight.chunk(3), fused.qkv.bias.chunk(3), strict=True
+            ):
+                layer.weight.copy_(weight)
+                layer.bias.copy_(bias)
+        self.out.load_state_dict(fused.out.state_dict())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        scores = q @ k.mT / math.sqrt(WIDTH if self.fault == "scale" else WIDTH // HEADS)  # scores
+        scores = scores + torch.full((LENGTH, LENGTH), -torch.inf).triu(2 if self.fault == "mask" else 1)  # mask
+        weights = torch.softmax(scores, -2 if self.fault == "axis" else -1)  # weights
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """One layer of a model; ``dropped`` leaves the norm before the second half out."""
+
+    def __init__(self, attention: nn.Module, *, dropped: bool = False) -> None:
+        super().__init__()
+        self.dropped = dropped
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention, self.wide = attention, nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.first(x))
+        if self.dropped:
+            return x + self.wide(x)  # dropped
+        return x + self.wide(self.second(x))
+
+
+def models(fault: str = "") -> dict[str, nn.Module]:
+    """Return the model with fused and with written attention, of the same weights."""
+    torch.manual_seed(0)
+    fused = Block(Fused())
+    written = Block(Written(fused.attention, fault), dropped=fault == "dropped")
+    written.load_state_dict({k: v for k, v in fused.state_dict().items() if "attention" not in k}, strict=False)
+    return {"golden": fused, "target": written}
+
+
+def record(folder: Path, fault: str = "") -> tuple[str, str]:
+    """Record one step of training of both models; return the folders of target and golden run."""
+    for name, model in models(fault).items():
+        forget()
+        torch.manual_seed(1)
+        x, goal = torch.randn(2, 2, LENGTH, WIDTH)
+        debugger = PrecisionDebugger({"dump_path": str(folder / name), "level": "mix", "task": "statistics"})
+        with debugger.collect(model=model):
+            F.mse_loss(model(x), goal).backward()
+    forget()
+    return str(folder / "target"), str(folder / "golden")
+
+
+def test_another_implementation_is_the_same(tmp_path: Path) -> None:
+    assert msprobe.compare(*record(tmp_path)).summary.verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("fault", "mark", "module"),
+    [
+        ("scale", "scores", "attention.Written"),
+        ("mask", "mask", "attention.Written"),
+        ("axis", "weights", "attention.Written"),
+        ("dropped", "dropped", "second.LayerNorm"),
+    ],
+)
+def test_fault_in_other_code_is_among_the_lines(tmp_path: Path, fault: str, mark: str, module: str) -> None:
+    first = msprobe.compare(*record(tmp_path, fault)).summary.first_divergence
+    assert first is not None
+    assert (first.module or "Block").endswith(module)
+    assert any(f"{line_of(mark)} " in line for line in (first.source, first.target_source, *first.stretch))
+
+
+class Cached(nn.Module):
+    """A layer of attention that keeps keys and values; the fault forgets how many there are."""
+
+    def __init__(self, *, forgets: bool = False) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(20, WIDTH), nn.Linear(WIDTH, 20)
+        self.attention, self.forgets = Fused(), forgets
+
+    def forward(self, tokens: torch.Tensor, kept: list[torch.Tensor] | None = None) -> torch.Tensor:
+        q, k, v = self.attention.qkv(self.embed(tokens)).chunk(3, -1)
+        if kept is not None:
+            k, v = (torch.cat(pair, 1) for pair in zip(kept or (k[:, :0], v[:, :0]), (k, v), strict=True))
+            kept[:] = k, v
+        start = 0 if self.forgets else k.shape[1] - tokens.shape[1]
+        seen = torch.arange(k.shape[1]) <= start + torch.arange(tokens.shape[1])[:, None]  # seen
+        return self.head(self.attention.out(F.scaled_dot_product_attention(q, k, v, attn_mask=seen)))
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_parts_of_a_prompt_are_compared_as_a_whole(tmp_path: Path, forgets: bool) -> None:
+    for name in ("golden", "target"):
+        forget()
+        torch.manual_seed(0)
+        model = Cached(forgets=forgets and name == "target").eval()
+        tokens, kept = torch.randint(0, 20, (2, 12)), []
+        debugger = PrecisionDebugger({"dump_path": str(tmp_path / name), "level": "mix", "task": "statistics"})
+        with torch.no_grad(), debugger.collect(model=model):
+            parts = [model(part, kept) for part in tokens.chunk(3, 1)] if name == "target" else [model(tokens)]
+            torch.cat(parts, 1).softmax(-1).max()
+    forget()
+    summary = msprobe.compare(str(tmp_path / "target"), str(tmp_path / "golden")).summary
+    assert summary.verdict == ("diverged" if forgets else "same")
+    if summary.first_divergence is not None:
+        first = summary.first_divergence
+        assert any(f"{line_of('seen')} " in line for line in (first.source, *first.stretch)), summary_text(summary)
+
+
+def test_lines_are_shown_by_function() -> None:
+    sources = ["/a/b.py:9 in f: x", "/a/b.py:3 in f: y", "/a/c.py:7 in g: z", "/a/b.py:3 in f: y"]
+    assert lines_text(sources) == "/a/b.py:3, 9 in f; /a/c.py:7 in g"
+    assert lines_text([f"a.py:{n} in f: x" for n in range(14)]).endswith("11 in f; and 2 more")
