@@ -19,7 +19,7 @@ from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import INPUT, OUTPUT
+from msprobe.core.store.record_walk import INPUT
 from msprobe.numerics.verdict import Ints, Role, RowKind
 
 _HAVING = {RowKind.MISSING_IN_TARGET: 1, RowKind.MISSING_IN_GOLDEN: 0}
@@ -43,16 +43,6 @@ class NeedlessGradients:
         """Return the entries among those of both sides that differ in nothing but such gradients."""
         candidates = [entry for entry in differing if self._table.keys[entry].phase == Phase.BACKWARD.value]
         return frozenset(entry for entry in candidates if self._has_needless_results(entry))
-
-    def is_needless(self, entry: int) -> bool:
-        """Return whether a backward entry of one side, whose forward call both sides make, is such a gradient."""
-        pair = self._table.entries[entry]
-        side = int(pair.target is None)
-        forward = self._table.numbers_by_name[side].get(in_phase(pair.name, Phase.FORWARD.value))
-        if forward is None or self._table.keys[entry].phase != Phase.BACKWARD.value:
-            return False
-        required = [side_requiring(self._table, row) for row in self._rows(forward, OUTPUT)]
-        return side in required and self._trains_nothing
 
     def _has_needless_results(self, entry: int) -> bool:
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]

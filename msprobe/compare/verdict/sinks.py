@@ -129,7 +129,7 @@ class Sinks:
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
-        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else _mark(leaf.raw)
+        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else (_mark(leaf.raw), leaf.raw.get(KEY))
         return self._twin_apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:
@@ -194,12 +194,12 @@ class Sinks:
         first = bisect_left(values, norm * reach, key=_norm_of_entry)
         return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
 
-    def _twin_apart(self, side: int, raw: _Raw, without: _Mark | None = None) -> float:
+    def _twin_apart(self, side: int, raw: _Raw, without: tuple[_Mark, Any] | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
         farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
         nearest = math.inf
         for mark, other in self._near(1 - side, raw):
-            if mark != without:
+            if (mark, other.get(KEY)) != without:
                 nearest = min(nearest, self._distance(raw, other))
         return nearest
 

@@ -11,7 +11,7 @@ import pytest
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.comparison import compare_dumps
 from msprobe.core.store.reader import find_dumps, load_dump
-from tests.compare.dumps import call, gradient, module, tensor, write
+from tests.compare.dumps import call, gradient, module, tensor, with_loss, write
 
 LAYER = "Module.layer.Linear.forward.0"
 ADD, EMBEDDING = "Tensor.__add__.0.forward", "Module.embedding.Embedding.forward.0"
@@ -66,11 +66,12 @@ def embedded(*, required: bool, recorded: bool = True) -> dict[str, Any]:
         EMBEDDING: module([tensor(9.0, dtype="int64", requires_grad=False)], own, weight=frozen),
         ADD: call(own, [tensor(5.0, requires_grad=required)]),
         LAYER: module([tensor(5.0, requires_grad=required)], [tensor(7.0)], weight=tensor(2.0)),
+        **with_loss(),
         LAYER.replace("forward", "backward"): gradient([tensor(1.0)], [tensor(0.5) if required else None]),
     }
     if required:
         data[ADD.replace("forward", "backward")] = gradient([tensor(0.5)], [tensor(0.5)])
-    return data | ({"Module.layer.Linear.parameters_grad.0": {"weight": [tensor(3.0)]}} if recorded else {})
+    return data if recorded else {name: body for name, body in data.items() if "parameters_grad" not in name}
 
 
 def test_gradients_before_the_first_trained_parameter_are_needless(tmp_path: Path) -> None:
