@@ -286,7 +286,7 @@ class HarmlessDifferences:
             and not self._has_another_form(entry)
             and not self._makes_others_of_same(entry)
             and self._is_shown(entry)
-            and self.sinks.make_up_for(entry)
+            and (self.sinks.make_up_for(entry) or self._has_moved_parameters(entry))
         )
 
     def _has_another_form(self, entry: int) -> bool:
@@ -316,7 +316,19 @@ class HarmlessDifferences:
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
         given = self._given_tensors(entry)
         same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
-        return bool(given) and same and any(results)
+        return bool(given) and same and any(results) and not self._has_moved_parameters(entry)
+
+    def _has_moved_parameters(self, entry: int) -> bool:
+        """Return whether a parameter in a module differs and passes, as one does that an optimizer has moved by rounding
+        (a bias before a norm, which removes what comes of it), or was not compared."""
+        own = path_of(self._table.keys[entry].stem)
+        return is_module(self._table.keys[entry]) and any(_is_inside(key, own) for key in self._with_moved_parameters)
+
+    @cached_property
+    def _with_moved_parameters(self) -> list[EntryKey]:
+        rows = ((self._role == Role.PARAMETER) & (self._beyond | (self._table.lone != 0))).nonzero()[0]
+        moved = [row for row in rows.tolist() if self._table.lone[row] or not self._is_nearly_equal(row)]
+        return [self._table.keys[number] for number in self._table.entries_of(moved)]
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
