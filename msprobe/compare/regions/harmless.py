@@ -319,8 +319,8 @@ class HarmlessDifferences:
         return bool(given) and same and any(results) and not self._has_moved_parameters(entry)
 
     def _has_moved_parameters(self, entry: int) -> bool:
-        """Return whether a parameter in a module differs and passes, as one does that an optimizer has moved by rounding
-        (a bias before a norm, which removes what comes of it), or was not compared."""
+        """Return whether a parameter in a module was not compared, or differs and passes, as one does that an optimizer
+        has moved by rounding (a bias before a norm, which removes what comes of it)."""
         own = path_of(self._table.keys[entry].stem)
         return is_module(self._table.keys[entry]) and any(_is_inside(key, own) for key in self._with_moved_parameters)
 
