@@ -76,12 +76,11 @@ RULES: dict[str, Rule] = {
     "wrong_update": Rule("msprobe.analyze.first_divergence:wrong_update", None),
     "causes_of_updates": Rule("msprobe.analyze.first_divergence:explain_by_causes", None),
 }
-"""The rules by name. Exemptions are added under the names of their files."""
+"""The rules by name. Exemptions are added under the names of their classes."""
 
 
 def _name(exemption: Exemption) -> str:
-    load = getattr(exemption, "_load", None)
-    return f"exemption {load.__name__.strip('_') if load is not None else type(exemption).__name__}"
+    return f"exemption {getattr(exemption, 'place', type(exemption).__name__).rpartition(':')[2]}"
 
 
 EXEMPTIONS = {_name(exemption): exemption for exemption in on_demand.EXEMPTIONS}
