@@ -62,6 +62,7 @@ RULES: dict[str, Rule] = {
     "origin": Rule(f"{_REGIONS}one_sided:find_origin", None),
     "lost_calls": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_call", False),
     "lost_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_gradient", False),
+    "dying_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._dies_out", False),
     "other_state": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_other_state", False),
     "lost_updates": Rule(f"{_DIFFERENCES}parameter_updates:mark_lost_updates", None),
     "cut_gradient": Rule(f"{_SEARCH}cut_gradient", None),

@@ -228,7 +228,8 @@ class HarmlessDifferences:
 
     def _is_in_wrong_module(self, entry: int) -> bool:
         """Return whether a module around an entry returns other values of the same: they arise inside of it."""
-        return any(self._makes_others_of_same(module) for module in self._modules_around(entry))
+        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
+        return any(self._makes_others_of_same(module) for module in around)
 
     def beside_slice(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.slices``): forward
@@ -402,6 +403,18 @@ class HarmlessDifferences:
         results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
         return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
 
+    def is_in_closed_module(self, entry: int, name: str, construct: Mapping[str, Any]) -> bool:
+        """Return whether the innermost module of both sides around an entry of one side is closed.
+
+        Args:
+            entry: the number of the entry.
+            name: its name.
+            construct: the parents of the side that has it.
+        """
+        around = self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None)
+        module = next(around, None)
+        return module is not None and self._is_closed(module)
+
     def _rows(self, entry: int, role: Role) -> list[int]:
         """Return the rows of a role that differ."""
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
@@ -436,7 +449,7 @@ class HarmlessDifferences:
         itself. A module that gets other values, and so returns others, is passed if gradients show what leaves the
         module around it."""
         passed = False
-        for module in self._modules_around(entry):
+        for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
             if self._is_closed(module) and (not passed or self._shows_gradients(module)):
                 own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
                 return module if all(map(self._is_further_result, own)) else None
@@ -456,12 +469,12 @@ class HarmlessDifferences:
         backward = self._backward_of(module)
         return backward is not None and not self._follows(backward) and any(self._results(backward))
 
-    def _modules_around(self, entry: int) -> Iterator[int]:
+    def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
         """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
         inside to outside."""
-        call = in_phase(self._table.entries[entry].target or "", Phase.FORWARD.value)
-        for around in itertools.chain((call,), parents_of(self._construct, call)):
-            number = self._table.numbers_by_name[0].get(around)
+        call = in_phase(name, Phase.FORWARD.value)
+        for around in itertools.chain((call,), parents_of(construct, call)):
+            number = self._table.numbers_by_name[in_golden].get(around)
             if number is not None and self._has_both(number) and is_module(self._table.keys[number]):
                 yield number
 
