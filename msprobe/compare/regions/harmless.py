@@ -327,9 +327,16 @@ class HarmlessDifferences:
 
     @cached_property
     def _with_moved_parameters(self) -> list[EntryKey]:
-        rows = ((self._role == Role.PARAMETER) & (self._beyond | (self._table.lone != 0))).nonzero()[0]
-        moved = [row for row in rows.tolist() if self._table.lone[row] or not self._is_nearly_equal(row)]
-        return [self._table.keys[number] for number in self._table.entries_of(moved)]
+        lone, keys = self._table.lone, self._table.keys
+        rows = ((self._role == Role.PARAMETER) & (self._beyond | (lone != 0))).nonzero()[0]
+        moved = [row for row in rows.tolist() if lone[row] or not self._is_nearly_equal(row)]
+        entries = self._table.entries_of(moved)
+        return [keys[one] for one in entries if self._has_both(one) or keys[one].stem not in self._called_by_both]
+
+    @cached_property
+    def _called_by_both(self) -> frozenset[str]:
+        """The names of functions and modules that both sides call."""
+        return frozenset(key.stem for number, key in enumerate(self._table.keys) if self._has_both(number))
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
@@ -538,13 +545,12 @@ class HarmlessDifferences:
     @cached_property
     def _wrong_gradients(self) -> list[EntryKey]:
         """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
-        called = {key.stem for number, key in enumerate(self._table.keys) if self._has_both(number)}
         wrong = {number for number in self.differing if number in self._differ_without_masks}
         return [
             key
             for number, key in enumerate(self._table.keys)
             if key.phase == Phase.PARAMETERS_GRAD.value
-            and (number in wrong or (key.stem in called and not self._has_both(number)))
+            and (number in wrong or (key.stem in self._called_by_both and not self._has_both(number)))
         ]
 
     def _is_in_another_order(self, entry: int) -> bool:

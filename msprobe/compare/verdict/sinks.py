@@ -129,7 +129,7 @@ class Sinks:
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
-        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else (_mark(leaf.raw), leaf.raw.get(KEY))
+        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else leaf.raw
         return self._twin_apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:
@@ -194,12 +194,12 @@ class Sinks:
         first = bisect_left(values, norm * reach, key=_norm_of_entry)
         return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
 
-    def _twin_apart(self, side: int, raw: _Raw, without: tuple[_Mark, Any] | None = None) -> float:
+    def _twin_apart(self, side: int, raw: _Raw, without: _Raw | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
         farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
-        nearest = math.inf
+        nearest, unwanted = math.inf, None if without is None else _mark(without)
         for mark, other in self._near(1 - side, raw):
-            if (mark, other.get(KEY)) != without:
+            if without is None or mark != unwanted or _has_other_order(other, without):
                 nearest = min(nearest, self._distance(raw, other))
         return nearest
 
@@ -556,6 +556,11 @@ def _apart(raw: _Raw, other: _Raw) -> float:
     left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
     by_order = abs(left - right) / max(_norm(raw), _norm(other), 1e-300)
     return max(apart, by_order) if math.isfinite(by_order) else apart
+
+
+def _has_other_order(raw: _Raw, other: _Raw) -> bool:
+    """Return whether two tensors of the same elements and one shape have them in another order, as far as is known."""
+    return raw.get("shape") == other.get("shape") and raw.get(KEY) != other.get(KEY)
 
 
 def _norm(raw: _Raw) -> float:
