@@ -336,7 +336,9 @@ class HarmlessDifferences:
     @cached_property
     def _called_by_both(self) -> frozenset[str]:
         """The names of functions and modules that both sides call."""
-        return frozenset(key.stem for number, key in enumerate(self._table.keys) if self._has_both(number))
+        calls = enumerate(self._table.keys)
+        forward = Phase.FORWARD.value
+        return frozenset(key.stem for number, key in calls if key.phase == forward and self._has_both(number))
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
