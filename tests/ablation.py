@@ -56,7 +56,6 @@ RULES: dict[str, Rule] = {
     "slices": Rule(f"{_REGIONS}harmless:HarmlessDifferences.beside_slice", _NOTHING),
     "masks": Rule(f"{_REGIONS}harmless:HarmlessDifferences._is_mask_of_numbers", False),
     "formulas": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.entries", _NOTHING),
-    "needless_gradients": Rule(f"{_REGIONS}needless_gradients:NeedlessGradients.among", _NOTHING),
     "order_of_elements": Rule(f"{_REGIONS}without_consequence:restore_unshown", None),
     "order_of_origins": Rule(f"{_REGIONS}without_consequence:restore_origins", False),
     "origin": Rule(f"{_REGIONS}one_sided:find_origin", None),

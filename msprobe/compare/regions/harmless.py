@@ -27,15 +27,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.in_place_updates import works_in_place
+from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.slices import Slice
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
@@ -57,7 +58,7 @@ class HarmlessDifferences:
 
     Args:
         table: both dumps.
-        target: the dump with the modules that enclose each entry.
+        dumps: the dumps that it was made of.
         measured: the roles of all rows.
         judged: the verdicts of all rows.
         again: judges other differences as these were judged; None where no tolerance applies.
@@ -66,16 +67,16 @@ class HarmlessDifferences:
     def __init__(
         self,
         table: LeafTable,
-        target: Dump,
+        dumps: ComparedDumps,
         measured: Measured,
         judged: Judged,
         again: Callable[[Measured], Judged] | None = None,
     ) -> None:
-        self._table, self._construct, self._data = table, target.construct, target.data
+        self._table, self._dumps = table, (dumps.target, dumps.golden)
+        self._construct, self._data = dumps.target.construct, dumps.target.data
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
-        self._merged = target.merged
         self._again = again
 
     @cached_property
@@ -298,10 +299,15 @@ class HarmlessDifferences:
         if self._table.alone or self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if all(self._kind[row] == RowKind.VALUE for row in differing):
+        if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
         return not given or not all(map(self.sinks.row_has_twins, given))
+
+    def _is_gradient_of_one_side(self, row: int) -> bool:
+        (entry,) = self._table.entries_of([row])
+        of_result = self._kind[row] in _NOT_RETURNED and self._role[row] == Role.RESULT
+        return bool(of_result) and self._table.keys[entry].phase == Phase.BACKWARD.value
 
     @cached_property
     def _has_other_pieces(self) -> bool:
@@ -346,13 +352,27 @@ class HarmlessDifferences:
         return bool(self._worst[row] <= self.sinks.allowed(*self._tensors(row)))
 
     def _is_shown_gradient(self, row: int) -> bool:
-        """Return whether the other side has a gradient that one side alone passes on from here."""
-        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row)
+        """Return whether the other side has a gradient that one side alone passes on from here, or nothing is trained
+        by it: the gradient of a constant, or of frozen calls, which recomputation may need."""
+        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients
+
+    @cached_property
+    def _has_all_gradients(self) -> bool:
+        """Whether both sides record the gradients of all parameters that optimizers train."""
+        known = {
+            f"{path_of(key.stem)}.{leaf.suffix.lstrip('.')}".lstrip(".")
+            for number, key in enumerate(self._table.keys)
+            if key.phase == Phase.PARAMETERS_GRAD.value and self._has_both(number)
+            for row in self._table.rows_of(number)
+            if (leaf := self._table.target[row]) is not None
+        }
+        trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
+        return all(trained) and known.issuperset(set().union(*trained))
 
     @cached_property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._verdicts, merged=self._merged)
+        return Sinks(self._table, self._measured, self._verdicts, merged=self._dumps[0].merged)
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of

@@ -1,9 +1,9 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), and what does not leave
-the step, or is beside what is wrong in the end (``compare.verdict``), are warnings. Tensors of another layout are
-judged first: those that turn out to be a difference must not be excused as something else.
+(``formulas.other_formulas``), and what does not leave the step, or is beside what is wrong in the end
+(``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out to be a difference
+must not be excused as something else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
 from msprobe.compare.regions.harmless import HarmlessDifferences
-from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
@@ -102,8 +101,7 @@ class ConsequenceRules(NamedTuple):
             rest = [one for one in differences.differing if one not in damaged]
             entries = differences.ending_with_step(rest) | differences.beside_slice(rest)
             return WithoutConsequence(differences, entries)
-        needless = NeedlessGradients(self.table, (self.dumps.target, self.dumps.golden), measured.role, judged.kind)
-        harmless = (differences.entries | needless.among(differences.differing)) - damaged
+        harmless = differences.entries - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
         excused = harmless | OtherFormulas(self.table, measured, judged, self.alone, rest).entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
@@ -134,4 +132,4 @@ class ConsequenceRules(NamedTuple):
     def _differences(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> HarmlessDifferences:
-        return HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
+        return HarmlessDifferences(self.table, self.dumps, measured, judged, again)
