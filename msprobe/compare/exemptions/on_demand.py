@@ -17,7 +17,7 @@ from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.run_end import ended_early
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor, lost_arguments
+from msprobe.core.store.record_walk import lost_arguments
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Ints, Measured, RowKind
 
@@ -82,9 +82,8 @@ def gradients_begin_otherwise(table: LeafTable) -> bool:
     phase = Phase.BACKWARD.value
     backward = (number for number, key in enumerate(table.keys) if key.phase == phase)
     for row in (row for number in backward for row in table.rows_of(number)):
-        target, golden = table.target[row], table.golden[row]
-        if target is not None and golden is not None and is_tensor(target.raw) and is_tensor(golden.raw):
-            return bool(target.raw.get(NORM.name) != golden.raw.get(NORM.name))
+        if len(tensors := table.tensors(row)) == 2:
+            return bool(tensors[0].get(NORM.name) != tensors[1].get(NORM.name))
     return False
 
 

@@ -135,8 +135,7 @@ class HarmlessDifferences:
     def _is_mask_of_numbers(self, row: int) -> bool:
         """Return whether a row is a mask of truth values on one side, and of numbers on the other: minus infinity, or
         another shape, is a part of that form."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         numbers = [raw for raw in tensors if not is_boolean(raw)]
         return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
 
@@ -244,7 +243,7 @@ class HarmlessDifferences:
         comes from it."""
         if self._table.keys[entry].phase != Phase.FORWARD.value or any(entry in one.calls for one in self._slices):
             return False
-        results = [raw for row in self._results(entry) for raw in self._tensors(row)]
+        results = [raw for row in self._results(entry) for raw in self._table.tensors(row)]
         return bool(results) and not any(map(is_float, results))
 
     @cached_property
@@ -349,7 +348,7 @@ class HarmlessDifferences:
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
         before them do may be farther apart, and pass."""
-        return bool(self._worst[row] <= self.sinks.allowed(*self._tensors(row)))
+        return bool(self._worst[row] <= self.sinks.allowed(*self._table.tensors(row)))
 
     def _is_shown_gradient(self, row: int) -> bool:
         """Return whether the other side has a gradient that one side alone passes on from here, or nothing is trained
@@ -382,13 +381,9 @@ class HarmlessDifferences:
             return True
         results = self._rows(entry, Role.RESULT)
         return all(
-            all(raw.get("requires_grad") for raw in self._tensors(row)) or self.sinks.uses_agree(row) for row in results
+            all(raw.get("requires_grad") for raw in self._table.tensors(row)) or self.sinks.uses_agree(row)
+            for row in results
         )
-
-    def _tensors(self, row: int) -> Iterator[Mapping[str, Any]]:
-        for leaf in (self._table.target[row], self._table.golden[row]):
-            if leaf is not None and is_tensor(leaf.raw):
-                yield leaf.raw
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
@@ -404,16 +399,14 @@ class HarmlessDifferences:
     def _is_mask(self, row: int) -> bool:
         """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
         is."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         is_input = self._role[row] == Role.INPUT and self._is_other_form(row)
         return is_input and bool(tensors) and not any(raw.get("requires_grad") for raw in tensors)
 
     def _overflows(self, row: int) -> bool:
         """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask; a file
         that holds them while no statistic does was damaged."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         values = [as_float(raw[name]) for raw in tensors for name in STATISTIC_NAMES if raw.get(name) is not None]
         if any(map(math.isnan, values)) or (self._kind[row] == RowKind.NON_FINITE and all(map(math.isfinite, values))):
             return True
@@ -458,7 +451,7 @@ class HarmlessDifferences:
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
         if not has_other or any(map(self._is_tensor, inputs)):
             return False
-        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
+        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._table.tensors(row))
 
     def _returns_what_it_gets(self, entry: int) -> bool:
         """Return whether what a call returns is apart by no more than what it gets, and the rounding of statistics."""

@@ -55,7 +55,7 @@ from msprobe.compare.regions.without_consequence import ConsequenceRules, Withou
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
@@ -252,13 +252,17 @@ class OneSidedCalls:
         """Return the tensors in these entries of one side, by side and number of elements."""
         sides: tuple[_BySize, _BySize] = ({}, {})
         for number in entries:
-            for raw in _tensors(self.table, number):
+            for raw in self._tensors(number):
                 sides[self.table.entries[number].target is None].setdefault(element_count(raw), []).append(raw)
         return sides
 
+    def _tensors(self, number: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the tensors of an entry of one side."""
+        return (raw for row in self.table.rows_of(number) for raw in self.table.tensors(row))
+
     def _are_among(self, number: int, others: _BySize) -> bool:
         """Return whether each tensor of an entry has the values of one of the others."""
-        tensors = _tensors(self.table, number)
+        tensors = list(self._tensors(number))
         return all(any(same_values(own, other) for other in others.get(element_count(own), ())) for own in tensors)
 
     def _is_inside(self, number: int, side: bool) -> bool:
@@ -372,14 +376,6 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
-
-
-def _tensors(table: LeafTable, entry: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the tensors of an entry of one side."""
-    for row in table.rows_of(entry):
-        leaf = table.target[row] or table.golden[row]
-        if leaf is not None and is_tensor(leaf.raw):
-            yield leaf.raw
 
 
 def _call(name: str | None) -> tuple[str, int | None]:
