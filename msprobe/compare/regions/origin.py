@@ -62,6 +62,22 @@ class _OriginSearch:
             chains = [chain(side, row) for side in (0, 1)]
             if any(chains) and (origin := self._first_difference(chains, row)) is not None:
                 return origin
+        return self._other_call_beside(rows[0]) if rows else None
+
+    def _other_call_beside(self, row: int) -> Origin | None:
+        """Return the last two calls beside the entry, one of each side and between the same calls of both sides, that
+        make other results of the same: one side calls another module, or with other parameters."""
+        parent, number = self._table.keys[self._entry].parent, self._before
+        while parent and number > 0:
+            number -= 1
+            last = number
+            while number >= 0 and (number in self._alone[0] or number in self._alone[1]):
+                number -= 1
+            calls = [one for one in range(last, number, -1) if self._table.keys[one].parent == parent]
+            sides = [[one for one in calls if one in self._alone[side]] for side in (0, 1)]
+            for target, golden in itertools.product(*sides):
+                if self._makes_others_of_same(target, golden):
+                    return Origin(target, golden, self._entry, row)
         return None
 
     def _makes_others_of_same(self, target: int, golden: int) -> bool:
