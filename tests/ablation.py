@@ -56,10 +56,6 @@ RULES: dict[str, Rule] = {
     "slices": Rule(f"{_REGIONS}harmless:HarmlessDifferences.beside_stretches", _NOTHING),
     "masks": Rule(f"{_REGIONS}harmless:HarmlessDifferences._is_mask_of_numbers", False),
     "formulas": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.entries", _NOTHING),
-    "formula_calls": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.calls", (_NOTHING, _NOTHING)),
-    "needless_gradients": Rule(f"{_REGIONS}needless_gradients:NeedlessGradients.among", _NOTHING),
-    "needless_gradient": Rule(f"{_REGIONS}needless_gradients:NeedlessGradients.is_needless", False),
-    "other_order": Rule(f"{_REGIONS}formulas.other_order:OtherOrder.before", _NOTHING),
     "order_of_elements": Rule(f"{_REGIONS}without_consequence:restore_unshown", None),
     "order_of_origins": Rule(f"{_REGIONS}without_consequence:restore_origins", False),
     "origin": Rule(f"{_REGIONS}one_sided:find_origin", None),
@@ -67,7 +63,6 @@ RULES: dict[str, Rule] = {
     "lost_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_gradient", False),
     "dying_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._dies_out", False),
     "other_state": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_other_state", False),
-    "removed_offsets": Rule("msprobe.compare.comparison:free_moved", None),
     "lost_updates": Rule(f"{_DIFFERENCES}parameter_updates:mark_lost_updates", None),
     "cut_gradient": Rule(f"{_SEARCH}cut_gradient", None),
     "cut_term": Rule(f"{_SEARCH}cut_term", None),
@@ -81,12 +76,11 @@ RULES: dict[str, Rule] = {
     "wrong_update": Rule("msprobe.analyze.first_divergence:wrong_update", None),
     "causes_of_updates": Rule("msprobe.analyze.first_divergence:explain_by_causes", None),
 }
-"""The rules by name. Exemptions are added under the names of their files."""
+"""The rules by name. Exemptions are added under the names of their classes."""
 
 
 def _name(exemption: Exemption) -> str:
-    load = getattr(exemption, "_load", None)
-    return f"exemption {load.__name__.strip('_') if load is not None else type(exemption).__name__}"
+    return f"exemption {getattr(exemption, 'place', type(exemption).__name__).rpartition(':')[2]}"
 
 
 EXEMPTIONS = {_name(exemption): exemption for exemption in on_demand.EXEMPTIONS}

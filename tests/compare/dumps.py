@@ -35,6 +35,18 @@ def number(value: Any) -> Entry:
     return {"type": type(value).__name__, "value": value}
 
 
+def with_loss(backward: Entry | None = None, weight: float = 3.0) -> Entry:
+    """A loss with its gradient, further calls of the backward pass, and the gradient of a parameter: what leaves a
+    step."""
+    loss = tensor(3.0, shape=())
+    return {
+        "Functional.mse_loss.0.forward": call([tensor(7.0)], [loss]),
+        "Functional.mse_loss.0.backward": gradient([tensor(0.5, shape=())], [tensor(1.0)]),
+        **(backward or {}),
+        "Module.layer.Linear.parameters_grad.0": {"weight": [tensor(weight)]},
+    }
+
+
 def write(
     folder: Path,
     data: dict[str, Any],

@@ -16,7 +16,7 @@ from msprobe.compare.records.in_place_updates import InPlaceUpdates, Update
 from msprobe.compare.records.optimizer_steps import optimizer_steps, parameters_after
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import PARAMETER, is_tensor
+from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.likeness import distance
@@ -41,7 +41,7 @@ class GivenParameter(NamedTuple):
 def given_parameter(comparison: Comparison, entry: int, row: int) -> GivenParameter | None:
     """Return the parameter that a call gets as a value that differs; None where it is not known to be one."""
     table = comparison.table
-    raws = _tensors(comparison, row)
+    raws = comparison.table.tensors(row)
     forward = table.keys[entry].phase == Phase.FORWARD.value and table.keys[entry].parent != OPTIMIZER
     if len(raws) < 2 or not forward:
         return None
@@ -87,7 +87,7 @@ def changed_otherwise(comparison: Comparison, entry: int, row: int, name: str | 
     the steps of the optimizers, and one run alone changes it afterwards. What no step before has shown may also begin
     apart.
     """
-    now, earlier = _tensors(comparison, row), comparison.earlier
+    now, earlier = comparison.table.tensors(row), comparison.earlier
     if name is None or earlier is None or len(now) < 2 or comparison.target.merged:
         return None
     left = earlier.left.get(name)
@@ -109,12 +109,6 @@ def changed_otherwise(comparison: Comparison, entry: int, row: int, name: str | 
         f"something that is no optimizer has changed {name} between the steps{alone} (a moving average, a copy, an "
         "update by hand)"
     )
-
-
-def _tensors(comparison: Comparison, row: int) -> list[Mapping[str, Any]]:
-    """Return the tensors of a row, that of the target first."""
-    leaves = comparison.table.target[row], comparison.table.golden[row]
-    return [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
 
 
 def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -18,8 +18,6 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import RowKind
 from msprobe.trace.likeness import same_values
 
-_Leaves = Sequence[Leaf | None]
-
 
 class UnusedResult(NamedTuple):
     """What one side does not use.
@@ -68,7 +66,7 @@ def _lost(comparison: Comparison, entry: int, rows: Sequence[int]) -> Iterator[U
     side goes on with what it had."""
     table, name = comparison.table, comparison.table.entries[entry].name
     for row in rows:
-        raws = [_tensor(side[row]) for side in (table.target, table.golden)]
+        raws = [_tensor(table.leaf(side, row)) for side in (0, 1)]
         dumps = comparison.target, comparison.golden
         calls = [
             None if raw is None else lost_reduction(dump, raw, name) for dump, raw in zip(dumps, raws, strict=True)
@@ -81,23 +79,11 @@ def _lost(comparison: Comparison, entry: int, rows: Sequence[int]) -> Iterator[U
 
 def _explains(table: LeafTable, collective: int, row: int, in_golden: bool) -> bool:
     """Return whether a value is an input of a collective on one side, and a result of it on the other."""
-    sides = (table.golden, table.target) if in_golden else (table.target, table.golden)
-    kept, used = (_tensor(side[row]) for side in sides)
+    kept, used = (_tensor(table.leaf(side, row)) for side in (int(in_golden), int(not in_golden)))
     if kept is None or used is None or same_values(kept, used):
         return False
-    rows = table.rows_of(collective)
-    return _is_among(kept, sides[0], rows, INPUT) and _is_among(used, sides[1], rows, OUTPUT)
-
-
-def _is_among(raw: Mapping[str, Any], leaves: _Leaves, rows: range, slot: str) -> bool:
-    return any(same_values(raw, other) for other in _tensors(leaves, rows, slot))
-
-
-def _tensors(leaves: _Leaves, rows: range, slot: str) -> Iterator[Mapping[str, Any]]:
-    for row in rows:
-        leaf = leaves[row]
-        if leaf is not None and leaf.slot == slot and (raw := _tensor(leaf)) is not None:
-            yield raw
+    given, made = table.values(in_golden, collective, INPUT), table.values(not in_golden, collective, OUTPUT)
+    return any(same_values(kept, raw) for _, raw in given) and any(same_values(used, raw) for _, raw in made)
 
 
 def _tensor(leaf: Leaf | None) -> Mapping[str, Any] | None:

@@ -20,7 +20,6 @@ from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.records.entries import function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Role
@@ -72,7 +71,7 @@ def _of_quotient(table: LeafTable, facts: RowFacts, number: int) -> float:
     numerator are rounding, relative to the largest element; no quotient counts as more than 1."""
     numerator, denominator, value = (_input(table, number, name) for name in ("1", "2", "value"))
     result = next((row for row in table.rows_of(number) if facts.role[row] == Role.RESULT), -1)
-    raws = [_tensors(table, row)[:1] if row >= 0 else [] for row in (numerator, denominator, result)]
+    raws = [_both(table, row)[:1] if row >= 0 else [] for row in (numerator, denominator, result)]
     if not all(raws) or not {numerator, denominator} & set(facts.numeric[(facts.apart > 0.0).any(axis=1)].tolist()):
         return 0.0
     above, below, whole = (max(map(abs, _extremes(own[0]))) for own in raws)
@@ -91,11 +90,10 @@ def _input(table: LeafTable, number: int, name: str) -> int:
     return next(rows, -1)
 
 
-def _tensors(table: LeafTable, row: int) -> list[Any]:
+def _both(table: LeafTable, row: int) -> list[Any]:
     """Return the tensors of target and golden run in a row; nothing where a side has none."""
-    leaves = table.target[row], table.golden[row]
-    raws = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
-    return raws if len(raws) == len(leaves) else []
+    raws = table.tensors(row)
+    return raws if len(raws) == 2 else []
 
 
 def _apart(table: LeafTable, row: int, roundoff: float, is_power: bool) -> tuple[float, float]:

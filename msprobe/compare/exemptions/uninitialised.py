@@ -16,7 +16,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import NOT_READ, UNINITIALISED, has_no_values, is_tensor
+from msprobe.core.store.record_walk import NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
 
@@ -57,16 +57,16 @@ class Uninitialised(Exemption):
 def _says_so(table: LeafTable, row: int) -> bool:
     """Return whether both sides have a tensor in this row, and one of them says that its values mean nothing, or both
     say that they have none."""
-    sides = [leaf.raw for leaf in (table.target[row], table.golden[row]) if leaf is not None and is_tensor(leaf.raw)]
-    if len(sides) < 2:
-        return False
-    return all(map(has_no_values, sides)) or any(UNINITIALISED in raw or NOT_READ in raw for raw in sides)
+    sides = table.tensors(row)
+    return len(sides) == 2 and (
+        all(map(has_no_values, sides)) or any(UNINITIALISED in raw or NOT_READ in raw for raw in sides)
+    )
 
 
 def _is_unwritten(table: LeafTable, row: int) -> bool:
     """Return whether both sides have a tensor in this row that says that nobody has written it."""
-    sides = table.target[row], table.golden[row]
-    return all(leaf is not None and is_tensor(leaf.raw) and UNINITIALISED in leaf.raw for leaf in sides)
+    sides = table.tensors(row)
+    return len(sides) == 2 and all(UNINITIALISED in raw for raw in sides)
 
 
 class _Unwritten:
@@ -121,9 +121,9 @@ class _Unwritten:
 
     def _fingerprint(self, row: int) -> _Fingerprint | None:
         """Return what identifies a pair of tensors that differ; None for any other row."""
-        target, golden = self._table.target[row], self._table.golden[row]
-        if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
+        tensors = self._table.tensors(row)
+        if len(tensors) < 2:
             return None
         # As texts, because a NaN does not equal itself and so is no key.
-        sides = [tuple(str(leaf.raw.get(name)) for name in _FINGERPRINT) for leaf in (target, golden)]
+        sides = [tuple(str(raw.get(name)) for name in _FINGERPRINT) for raw in tensors]
         return None if sides[0] == sides[1] and row not in self._differing else (sides[0], sides[1])

@@ -14,14 +14,14 @@ a loss that one run leaves out. That call makes the difference, and the gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import is_module, parents_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Ints, Judged, Role, RowKind
 from msprobe.trace.leaves import as_float
@@ -88,12 +88,12 @@ def call_that_keeps(table: LeafTable, role: Ints, cut: int) -> int | None:
     this call gets without one on the other side; None where there is none."""
     for row in _cut_rows(table, role, cut):
         side = int(side_requiring(table, row) == 1)
-        leaf = (table.target, table.golden)[side][row]
+        leaf = table.leaf(side, row)
         for number in range(cut - 1, -1, -1):
             pair = table.entries[number]
             if leaf is None or pair.of_both or pair[side] is None or table.keys[number].phase != Phase.FORWARD.value:
                 continue
-            results = (raw for raw in _tensors(table, number, side, OUTPUT) if raw.get("requires_grad"))
+            results = (raw for _, raw in table.values(side, number, OUTPUT) if raw.get("requires_grad"))
             if any(same_values(raw, leaf.raw, EXACT) for raw in results):
                 return number
     return None
@@ -132,23 +132,16 @@ def only_use(table: LeafTable, entry: int) -> int | None:
     forward = next((number for number, pair in enumerate(table.entries) if pair.of_both and pair[side] == name), None)
     if forward is None or table.keys[entry].phase != Phase.BACKWARD.value:
         return None
-    results = [raw for raw in _tensors(table, forward, side, OUTPUT) if as_float(raw.get(LARGEST.name)) != 0.0]
+    results = [raw for _, raw in table.values(side, forward, OUTPUT) if as_float(raw.get(LARGEST.name)) != 0.0]
     for number in range(forward + 1, len(table.entries)):
         if table.keys[number].phase != Phase.FORWARD.value or table.entries[number][side] is None:
             continue
-        given = list(_tensors(table, number, side, INPUT))
+        given = [raw for _, raw in table.values(side, number, INPUT)]
         if any(
             raw.get("shape") == own.get("shape") and same_values(raw, own, EXACT) for raw in given for own in results
         ):
             return None if table.entries[number].of_both else number
     return None
-
-
-def _tensors(table: LeafTable, entry: int, side: int, slot: str) -> Iterator[Mapping[str, Any]]:
-    for row in table.rows_of(entry):
-        leaf = (table.target, table.golden)[side][row]
-        if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
-            yield leaf.raw
 
 
 def where_gradient_ends(table: LeafTable, enclosing: Sequence[str], numbers: Mapping[str, int]) -> str | None:

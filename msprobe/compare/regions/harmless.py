@@ -27,15 +27,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.in_place_updates import works_in_place
+from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.stretch import Stretch, StretchSearch
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
@@ -57,7 +58,7 @@ class HarmlessDifferences:
 
     Args:
         table: both dumps.
-        dumps: target and golden run.
+        dumps: the dumps that it was made of.
         measured: the roles of all rows.
         judged: the verdicts of all rows.
         again: judges other differences as these were judged; None where no tolerance applies.
@@ -66,17 +67,16 @@ class HarmlessDifferences:
     def __init__(
         self,
         table: LeafTable,
-        dumps: tuple[Dump, Dump],
+        dumps: ComparedDumps,
         measured: Measured,
         judged: Judged,
         again: Callable[[Measured], Judged] | None = None,
     ) -> None:
-        self._table, self._dumps = table, dumps
-        self._construct, self._data = dumps[0].construct, dumps[0].data
+        self._table, self._dumps = table, (dumps.target, dumps.golden)
+        self._construct, self._data = dumps.target.construct, dumps.target.data
         self._verdicts = judged
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
-        self._merged = dumps[0].merged
         self._again = again
 
     @cached_property
@@ -135,8 +135,7 @@ class HarmlessDifferences:
     def _is_mask_of_numbers(self, row: int) -> bool:
         """Return whether a row is a mask of truth values on one side, and of numbers on the other: minus infinity, or
         another shape, is a part of that form."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         numbers = [raw for raw in tensors if not is_boolean(raw)]
         return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
 
@@ -246,7 +245,7 @@ class HarmlessDifferences:
         calls = (name for one in self._stretches if one is not None for name in one.calls)
         if self._table.keys[entry].phase != Phase.FORWARD.value or any(name in names for name in calls):
             return False
-        results = [raw for row in self._results(entry) for raw in self._tensors(row)]
+        results = [raw for row in self._results(entry) for raw in self._table.tensors(row)]
         return bool(results) and not any(map(is_float, results))
 
     @cached_property
@@ -281,7 +280,8 @@ class HarmlessDifferences:
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
             return False
-        if any(self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT for row in rows):
+        given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
+        if not all(map(self.sinks.row_has_twins, given)):
             return False  # a mask, or a larger summand, may hide them in the results
         results = list(self._results(entry))
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
@@ -299,7 +299,7 @@ class HarmlessDifferences:
             and not self._has_another_form(entry)
             and not self._makes_others_of_same(entry)
             and self._is_shown(entry)
-            and self.sinks.make_up_for(entry)
+            and (self.sinks.make_up_for(entry) or self._has_moved_parameters(entry))
         )
 
     def _has_another_form(self, entry: int) -> bool:
@@ -310,10 +310,15 @@ class HarmlessDifferences:
         if self._table.alone or self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if all(self._kind[row] == RowKind.VALUE for row in differing):
+        if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
         return not given or not all(map(self.sinks.row_has_twins, given))
+
+    def _is_gradient_of_one_side(self, row: int) -> bool:
+        (entry,) = self._table.entries_of([row])
+        of_result = self._kind[row] in _NOT_RETURNED and self._role[row] == Role.RESULT
+        return bool(of_result) and self._table.keys[entry].phase == Phase.BACKWARD.value
 
     @cached_property
     def _has_other_pieces(self) -> bool:
@@ -329,21 +334,56 @@ class HarmlessDifferences:
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
         given = self._given_tensors(entry)
         same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
-        return bool(given) and same and any(results)
+        return bool(given) and same and any(results) and not self._has_moved_parameters(entry)
+
+    def _has_moved_parameters(self, entry: int) -> bool:
+        """Return whether a parameter in a module was not compared, or differs and passes, as one does that an optimizer
+        has moved by rounding (a bias before a norm, which removes what comes of it)."""
+        own = path_of(self._table.keys[entry].stem)
+        return is_module(self._table.keys[entry]) and any(_is_inside(key, own) for key in self._with_moved_parameters)
+
+    @cached_property
+    def _with_moved_parameters(self) -> list[EntryKey]:
+        lone, keys = self._table.lone, self._table.keys
+        rows = ((self._role == Role.PARAMETER) & (self._beyond | (lone != 0))).nonzero()[0]
+        moved = [row for row in rows.tolist() if lone[row] or not self._is_nearly_equal(row)]
+        entries = self._table.entries_of(moved)
+        return [keys[one] for one in entries if self._has_both(one) or keys[one].stem not in self._called_by_both]
+
+    @cached_property
+    def _called_by_both(self) -> frozenset[str]:
+        """The names of functions and modules that both sides call."""
+        calls = enumerate(self._table.keys)
+        forward = Phase.FORWARD.value
+        return frozenset(key.stem for number, key in calls if key.phase == forward and self._has_both(number))
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
         before them do may be farther apart, and pass."""
-        return bool(self._worst[row] <= self.sinks.twins.allowed(*self._tensors(row)))
+        return bool(self._worst[row] <= self.sinks.twins.allowed(*self._table.tensors(row)))
 
     def _is_shown_gradient(self, row: int) -> bool:
-        """Return whether the other side has a gradient that one side alone passes on from here."""
-        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row)
+        """Return whether the other side has a gradient that one side alone passes on from here, or nothing is trained
+        by it: the gradient of a constant, or of frozen calls, which recomputation may need."""
+        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients
+
+    @cached_property
+    def _has_all_gradients(self) -> bool:
+        """Whether both sides record the gradients of all parameters that optimizers train."""
+        known = {
+            f"{path_of(key.stem)}.{leaf.suffix.lstrip('.')}".lstrip(".")
+            for number, key in enumerate(self._table.keys)
+            if key.phase == Phase.PARAMETERS_GRAD.value and self._has_both(number)
+            for row in self._table.rows_of(number)
+            if (leaf := self._table.target[row]) is not None
+        }
+        trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
+        return all(trained) and known.issuperset(set().union(*trained))
 
     @cached_property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._verdicts, merged=self._merged)
+        return Sinks(self._table, self._measured, self._verdicts, merged=self._dumps[0].merged)
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
@@ -353,13 +393,9 @@ class HarmlessDifferences:
             return True
         results = self._rows(entry, Role.RESULT)
         return all(
-            all(raw.get("requires_grad") for raw in self._tensors(row)) or self.sinks.uses_agree(row) for row in results
+            all(raw.get("requires_grad") for raw in self._table.tensors(row)) or self.sinks.uses_agree(row)
+            for row in results
         )
-
-    def _tensors(self, row: int) -> Iterator[Mapping[str, Any]]:
-        for leaf in (self._table.target[row], self._table.golden[row]):
-            if leaf is not None and is_tensor(leaf.raw):
-                yield leaf.raw
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
@@ -375,16 +411,14 @@ class HarmlessDifferences:
     def _is_mask(self, row: int) -> bool:
         """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
         is."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         is_input = self._role[row] == Role.INPUT and self._is_other_form(row)
         return is_input and bool(tensors) and not any(raw.get("requires_grad") for raw in tensors)
 
     def _overflows(self, row: int) -> bool:
         """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask; a file
         that holds them while no statistic does was damaged."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        tensors = self._table.tensors(row)
         values = [as_float(raw[name]) for raw in tensors for name in STATISTIC_NAMES if raw.get(name) is not None]
         if any(map(math.isnan, values)) or (self._kind[row] == RowKind.NON_FINITE and all(map(math.isfinite, values))):
             return True
@@ -429,7 +463,7 @@ class HarmlessDifferences:
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
         if not has_other or any(map(self._is_tensor, inputs)):
             return False
-        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._tensors(row))
+        return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._table.tensors(row))
 
     def _returns_what_it_gets(self, entry: int) -> bool:
         """Return whether what a call returns is apart by no more than what it gets, and the rounding of statistics."""
@@ -538,13 +572,12 @@ class HarmlessDifferences:
     @cached_property
     def _wrong_gradients(self) -> list[EntryKey]:
         """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
-        called = {key.stem for number, key in enumerate(self._table.keys) if self._has_both(number)}
         wrong = {number for number in self.differing if number in self._differ_without_masks}
         return [
             key
             for number, key in enumerate(self._table.keys)
             if key.phase == Phase.PARAMETERS_GRAD.value
-            and (number in wrong or (key.stem in called and not self._has_both(number)))
+            and (number in wrong or (key.stem in self._called_by_both and not self._has_both(number)))
         ]
 
     def _is_in_another_order(self, entry: int) -> bool:

@@ -55,7 +55,7 @@ from msprobe.compare.regions.without_consequence import ConsequenceRules, Withou
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, PARAMETER, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
@@ -169,9 +169,7 @@ class OneSidedCalls:
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key, excused) and not (
-                self._dies_out(number, key, excused) or excused.needless.is_needless(number)
-            )
+            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, excused)
         if lost:
             return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -188,12 +186,9 @@ class OneSidedCalls:
         shown = key.parent not in OF_PARAMETERS and not key.stem.startswith(_COLLECTIVES)
         return shown and excused.differences.sinks.agree
 
-    def _is_lost_gradient(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
+    def _is_lost_gradient(self, number: int, key: EntryKey) -> bool:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
-        side = self.table.entries[number].target is None
-        stems, calls = self._paired_calls[side]
-        if in_phase(self.table.entries[number].name, Phase.FORWARD.value) in excused.formulas.calls[side]:
-            return False
+        stems, calls = self._paired_calls[self.table.entries[number].target is None]
         return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
 
     def _dies_out(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
@@ -257,13 +252,17 @@ class OneSidedCalls:
         """Return the tensors in these entries of one side, by side and number of elements."""
         sides: tuple[_BySize, _BySize] = ({}, {})
         for number in entries:
-            for raw in _tensors(self.table, number):
+            for raw in self._tensors(number):
                 sides[self.table.entries[number].target is None].setdefault(element_count(raw), []).append(raw)
         return sides
 
+    def _tensors(self, number: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the tensors of an entry of one side."""
+        return (raw for row in self.table.rows_of(number) for raw in self.table.tensors(row))
+
     def _are_among(self, number: int, others: _BySize) -> bool:
         """Return whether each tensor of an entry has the values of one of the others."""
-        tensors = _tensors(self.table, number)
+        tensors = list(self._tensors(number))
         return all(any(same_values(own, other) for other in others.get(element_count(own), ())) for own in tensors)
 
     def _is_inside(self, number: int, side: bool) -> bool:
@@ -377,14 +376,6 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
-
-
-def _tensors(table: LeafTable, entry: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the tensors of an entry of one side."""
-    for row in table.rows_of(entry):
-        leaf = table.target[row] or table.golden[row]
-        if leaf is not None and is_tensor(leaf.raw):
-            yield leaf.raw
 
 
 def _call(name: str | None) -> tuple[str, int | None]:

@@ -87,10 +87,8 @@ def _depends_on_order(table: LeafTable, judged: Judged, entry: int) -> bool:
 
 
 def _has_same_elements(table: LeafTable, row: int) -> bool:
-    target, golden = table.target[row], table.golden[row]
-    if target is None or golden is None or not (is_tensor(target.raw) and is_tensor(golden.raw)):
-        return False
-    return same_values(target.raw, golden.raw)
+    tensors = table.tensors(row)
+    return len(tensors) == 2 and same_values(tensors[0], tensors[1])
 
 
 def _makers(table: LeafTable, judged: Judged, row: int) -> Iterator[int]:

@@ -118,7 +118,7 @@ class _OriginSearch:
         return any(self._judged.kind[row] == RowKind.ARGUMENT for row in self._table.rows_of(self._entry))
 
     def _raw(self, side: int, row: int) -> Any:
-        leaf = (self._table.target, self._table.golden)[side][row]
+        leaf = self._table.leaf(side, row)
         return None if leaf is None else leaf.raw
 
     def _chain(self, side: int, row: int) -> _Chain:
@@ -301,7 +301,7 @@ class _OriginSearch:
 
     def _arguments(self, side: int, number: int) -> Iterator[Any]:
         for row in self._table.rows_of(number):
-            leaf = (self._table.target, self._table.golden)[side][row]
+            leaf = self._table.leaf(side, row)
             if leaf is not None and leaf.slot == INPUT and not is_tensor(leaf.raw):
                 yield leaf.raw
 

@@ -24,18 +24,15 @@ class ValueFlow:
 
     def __init__(self, table: LeafTable, *, in_golden: bool, alone: Set[int]) -> None:
         self._table, self.alone = table, alone
-        self._leaves = table.golden if in_golden else table.target
+        self._side = int(in_golden)
         entries = (entry for entry, pair in enumerate(table.entries) if pair[in_golden] is not None)
         self._results = Results(
             ((entry, raw) for entry in entries for raw in self.values_of(entry, OUTPUT)), self._inputs
         )
 
     def values_of(self, entry: int, slot: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the tensors that this side has in a slot of an entry."""
-        for row in self._table.rows_of(entry):
-            leaf = self._leaves[row]
-            if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw):
-                yield leaf.raw
+        """Return the tensors that this side has in a slot of an entry."""
+        return (raw for _, raw in self._table.values(self._side, entry, slot))
 
     def maker(self, raw: Any, before: int) -> int | None:
         """Return the entry that made a value, or None where no recorded call did.

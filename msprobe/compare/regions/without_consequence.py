@@ -1,10 +1,9 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``formulas.other_formulas``), gradients that train nothing (``regions.needless_gradients``), what does not leave the
-step, or is beside what is wrong in the end (``compare.verdict``), and calls in another order before another difference
-(``formulas.other_order``) are warnings. Tensors of another layout are judged first: those that turn out to be a
-difference must not be excused as something else.
+(``formulas.other_formulas``), and what does not leave the step, or is beside what is wrong in the end
+(``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out to be a difference
+must not be excused as something else.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ import numpy as np
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
-from msprobe.compare.regions.formulas.other_order import OtherOrder
 from msprobe.compare.regions.harmless import HarmlessDifferences
-from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
@@ -33,14 +30,10 @@ class WithoutConsequence(NamedTuple):
 
     Attributes:
         differences: differences that do not leave their module.
-        formulas: formulas that are written otherwise.
-        needless: gradients that train nothing.
         entries: the entries of both sides that one of them excuses; none in two different programs.
     """
 
     differences: HarmlessDifferences
-    formulas: OtherFormulas
-    needless: NeedlessGradients
     entries: frozenset[int]
 
     @property
@@ -103,24 +96,17 @@ class ConsequenceRules(NamedTuple):
     ) -> WithoutConsequence:
         """Return what differs without consequence by these verdicts."""
         differences = self._differences(measured, judged, again)
-        needless = NeedlessGradients(self.table, (self.dumps.target, self.dumps.golden), measured.role, judged.kind)
+        damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         if self.table.loose:
-            formulas = OtherFormulas(self.table, measured, judged, self.alone, ())
-            damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
             rest = [one for one in differences.differing if one not in damaged]
             entries = differences.ending_with_step(rest) | differences.beside_stretches(rest)
-            return WithoutConsequence(differences, formulas, needless, entries)
-        damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
-        harmless = (differences.entries | needless.among(differences.differing)) - damaged
+            return WithoutConsequence(differences, entries)
+        harmless = differences.entries - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
-        formulas = OtherFormulas(self.table, measured, judged, self.alone, rest)
-        excused = harmless | formulas.entries
+        excused = harmless | OtherFormulas(self.table, measured, judged, self.alone, rest).entries
         excused |= differences.ending_with_step(number for number in rest if number not in excused)
         excused |= differences.beside_stretches(number for number in rest if number not in excused)
-        remaining = [number for number in differences.differing if number not in excused]
-        if len(remaining) > 1:
-            excused |= OtherOrder(self.table, measured, judged, differences.differing).before(remaining)
-        return WithoutConsequence(differences, formulas, needless, excused)
+        return WithoutConsequence(differences, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:
         """Return the entries with a tensor file that is not what was recorded."""
@@ -146,5 +132,4 @@ class ConsequenceRules(NamedTuple):
     def _differences(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> HarmlessDifferences:
-        dumps = self.dumps.target, self.dumps.golden
-        return HarmlessDifferences(self.table, dumps, measured, judged, again)
+        return HarmlessDifferences(self.table, self.dumps, measured, judged, again)

@@ -21,7 +21,7 @@ from msprobe.compare.records.recorder import marked_as, other_kernels, side_of_a
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
+from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor, leaves, leaves_of_both
 
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
@@ -243,6 +243,23 @@ class LeafTable:
             return self.lone_rows
         sides = zip(self.target, self.golden, strict=True)
         return np.array([(golden is None) - (target is None) for target, golden in sides], np.int8)
+
+    def leaf(self, side: int, row: int) -> Leaf | None:
+        """Return what a side, 0 for the target and 1 for the golden run, has in a row."""
+        return (self.golden if side else self.target)[row]
+
+    def tensors(self, row: int) -> list[dict[str, Any]]:
+        """Return the tensors in a row, that of the target first."""
+        leaves = self.target[row], self.golden[row]
+        return [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+
+    def values(self, side: int, entry: int, *slots: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the tensors that a side has in these slots of an entry, with their rows."""
+        leaves = self.golden if side else self.target
+        for row in self.rows_of(entry):
+            leaf = leaves[row]
+            if leaf is not None and leaf.slot in slots and is_tensor(leaf.raw):
+                yield row, leaf.raw
 
     def rows_of(self, entry: int) -> range:
         """Return the rows of an entry."""

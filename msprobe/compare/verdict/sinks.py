@@ -105,7 +105,7 @@ class Sinks:
             return apart
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
-        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else mark_of(leaf.raw)
+        partner = None if joined or leaf is None or not is_tensor(leaf.raw) else leaf.raw
         return self.twins.apart(side, raw, partner)
 
     def row_has_twins(self, row: int) -> bool:

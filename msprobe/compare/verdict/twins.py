@@ -40,12 +40,12 @@ class Twins:
         roundoff = max(self.coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
         return max(EQUAL, _ROUNDINGS * roundoff)
 
-    def apart(self, side: int, raw: Raw, without: Mark | None = None) -> float:
+    def apart(self, side: int, raw: Raw, without: Raw | None = None) -> float:
         """Return how far the nearest value of the other side is, infinite where none is near enough to be a twin: no
         farther than is allowed, and in the same order where both have one shape. ``without`` is no twin."""
-        nearest = math.inf
+        nearest, unwanted = math.inf, None if without is None else mark_of(without)
         for mark, other in self._near(1 - side, raw):
-            if mark != without:
+            if without is None or mark != unwanted or _has_other_order(other, without):
                 nearest = min(nearest, self.distance(raw, other))
         return nearest
 
@@ -127,6 +127,11 @@ def _apart(raw: Raw, other: Raw) -> float:
     left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
     by_order = abs(left - right) / max(norm_of(raw), norm_of(other), 1e-300)
     return max(apart, by_order) if math.isfinite(by_order) else apart
+
+
+def _has_other_order(raw: Raw, other: Raw) -> bool:
+    """Return whether two tensors of the same elements and one shape have them in another order, as far as is known."""
+    return raw.get("shape") == other.get("shape") and raw.get(KEY) != other.get(KEY)
 
 
 def _norm_of_entry(entry: tuple[Mark, Raw]) -> float:

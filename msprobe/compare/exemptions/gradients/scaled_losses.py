@@ -84,12 +84,12 @@ def _rows_of_gradients(table: LeafTable) -> Iterator[int]:
 def _ratios(table: LeafTable, rows: Iterator[int]) -> Iterator[tuple[float, float]]:
     """Yield how many times larger tensors of the target are, and how far rounding may move that; by their norms."""
     for row in rows:
-        target, golden = table.target[row], table.golden[row]
-        if target is None or golden is None or not (is_tensor(target.raw) and is_tensor(golden.raw)):
+        tensors = table.tensors(row)
+        if len(tensors) < 2:
             continue
-        own, other = (as_float(leaf.raw.get(NORM.name)) for leaf in (target, golden))
+        own, other = (as_float(raw.get(NORM.name)) for raw in tensors)
         if math.isfinite(own) and math.isfinite(other) and own > 0.0 and other > 0.0:
-            yield own / other, max(_CLOSE, _ROUNDINGS * unit_roundoff(str(golden.raw.get("dtype"))))
+            yield own / other, max(_CLOSE, _ROUNDINGS * unit_roundoff(str(tensors[1].get("dtype"))))
 
 
 def _reaches_optimizer(table: LeafTable, factor: float) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import OUTPUT, is_tensor
+from msprobe.core.store.record_walk import OUTPUT
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Bools, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float, element_count
@@ -53,14 +53,12 @@ _Fingerprint = tuple[Any, ...]
 def _results_of_one_side(table: LeafTable) -> set[_Fingerprint]:
     """Return what recognises the results of calls that only one program makes."""
     alone = (number for number, pair in enumerate(table.entries) if pair.target is None or pair.golden is None)
-    found = (table.target[row] or table.golden[row] for number in alone for row in table.rows_of(number))
-    return {_fingerprint(leaf.raw) for leaf in found if leaf and leaf.slot == OUTPUT and is_tensor(leaf.raw)}
+    return {_fingerprint(raw) for number in alone for side in (0, 1) for _, raw in table.values(side, number, OUTPUT)}
 
 
 def _is_made(table: LeafTable, row: int, made: set[_Fingerprint]) -> bool:
     """Return whether the value of a side is among the results ``made``."""
-    sides = table.target[row], table.golden[row]
-    return any(leaf is not None and is_tensor(leaf.raw) and _fingerprint(leaf.raw) in made for leaf in sides)
+    return any(_fingerprint(raw) in made for raw in table.tensors(row))
 
 
 def _fingerprint(raw: dict[str, Any]) -> _Fingerprint:
@@ -68,7 +66,4 @@ def _fingerprint(raw: dict[str, Any]) -> _Fingerprint:
 
 
 def _is_compared(table: LeafTable, measured: Measured, row: int) -> bool:
-    target, golden = table.target[row], table.golden[row]
-    if target is None or golden is None or measured.kind[row] != RowKind.NONE:
-        return False
-    return is_tensor(target.raw) and is_tensor(golden.raw)
+    return bool(measured.kind[row] == RowKind.NONE) and len(table.tensors(row)) == 2

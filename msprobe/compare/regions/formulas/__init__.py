@@ -1,1 +1,1 @@
-"""Formulas that one side writes otherwise, or computes in another order."""
+"""Formulas that one side writes otherwise."""

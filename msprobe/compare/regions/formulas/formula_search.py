@@ -8,7 +8,7 @@ each side for itself. ``other_formulas`` says which formulas are without consequ
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -124,7 +124,7 @@ class FormulaSearch:
         """Add a call of one side to the formulas whose values it gets."""
         side = int(self._table.entries[number].target is None)
         formula = self._joined(self._use(number, (INPUT,)))
-        for _, raw in self._values(number, (OUTPUT,), side):
+        for _, raw in self._table.values(side, number, OUTPUT):
             self._add_made(side, raw)
             value = _value(side, raw)
             self._made_alone.add(value)
@@ -134,7 +134,7 @@ class FormulaSearch:
     def _follow_wrong(self, number: int) -> None:
         """Add a pair that differs to the formulas whose values it gets, or give them up where it is no part of one."""
         for side in (0, 1):
-            for _, raw in self._values(number, (OUTPUT,), side):
+            for _, raw in self._table.values(side, number, OUTPUT):
                 self._add_made(side, raw)
         if self._ended and not self._has_live_value(number):
             return
@@ -269,7 +269,7 @@ class FormulaSearch:
         """Return the formulas of which an entry has values in these slots, and note that these are used."""
         found = []
         for side in (0, 1):
-            for _, raw in self._values(number, slots, side):
+            for _, raw in self._table.values(side, number, *slots):
                 value = _value(side, raw)
                 if value in self._live:
                     found.append(self._live[value])
@@ -278,7 +278,7 @@ class FormulaSearch:
 
     def _has_live_value(self, number: int) -> bool:
         """Return whether an entry gets or returns a value of a formula."""
-        values = (_value(side, raw) for side in (0, 1) for _, raw in self._values(number, (INPUT, OUTPUT), side))
+        values = (_value(side, raw) for side in (0, 1) for _, raw in self._table.values(side, number, INPUT, OUTPUT))
         return any(value in self._live for value in values)
 
     def _joined(self, formulas: Iterable[Formula]) -> Formula | None:
@@ -330,14 +330,6 @@ class FormulaSearch:
         for side, leaf in enumerate(self._leaves(row)):
             if leaf is not None and is_tensor(leaf.raw):
                 yield side, leaf.raw
-
-    def _values(self, number: int, slots: Collection[str], side: int) -> Iterator[tuple[int, _Raw]]:
-        """Yield the tensors that a side has in these slots of an entry, with their rows."""
-        leaves = (self._table.target, self._table.golden)[side]
-        for row in self._table.rows_of(number):
-            leaf = leaves[row]
-            if leaf is not None and leaf.slot in slots and is_tensor(leaf.raw):
-                yield row, leaf.raw
 
 
 def _largest(raw: _Raw) -> float:

@@ -55,12 +55,6 @@ class OtherFormulas:
         forward = self._closed(None)
         return forward | self._closed(forward)
 
-    @cached_property
-    def calls(self) -> tuple[frozenset[str], frozenset[str]]:
-        """By side the names of these entries."""
-        pairs = [self._table.entries[number] for number in self.entries]
-        return frozenset(pair.target or "" for pair in pairs), frozenset(pair.golden or "" for pair in pairs)
-
     def _closed(self, forward: Set[int] | None) -> frozenset[int]:
         """Return the pairs of all formulas of a pass that are without consequence; ``forward`` as in
         ``FormulaSearch``."""

@@ -14,7 +14,7 @@ from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.comparison import Comparison, compare_dumps
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.store.reader import find_dumps, load_dump
-from tests.compare.dumps import call, gradient, number, tensor, write
+from tests.compare.dumps import call, gradient, number, tensor, with_loss, write
 from tests.fresh_debugger import forget
 from tests.recordings import Recordings
 
@@ -191,7 +191,7 @@ def test_a_value_that_nothing_gets_has_to_be_made_by_both(tmp_path: Path) -> Non
 
 
 def test_the_gradient_of_a_pair_by_name_alone_is_not_lost(tmp_path: Path) -> None:
-    target, golden = rooted(tensor(2.0)), halved(tensor(2.0))
+    target, golden = (run | with_loss() for run in (rooted(tensor(2.0)), halved(tensor(2.0))))
     for run, names in ((target, (ROOT,)), (golden, (EXP, "Tensor.__rmul__.0.forward"))):
         for name in names:
             run[name.replace("forward", "backward")] = gradient([tensor(7.0)], [tensor(3.0)])
