@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -31,6 +32,7 @@ import socket
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -48,19 +50,7 @@ PRELOADED = {
     "mindspore": (*_LIBRARIES, "mindspore", "msprobe.adapters.mindspore.debugger"),
 }
 """Framework -> what is imported before the first program."""
-OWN_LAYERS = (
-    "core",
-    "native",
-    "numerics",
-    "trace",
-    "compare",
-    "analyze",
-    "check",
-    "visualize",
-    "report",
-    "jobs",
-    "cli",
-)
+LAYERS = ("core", "native", "numerics", "trace", "compare", "analyze", "check", "visualize", "report", "jobs", "cli")
 """Folders of msprobe that know no framework; all their modules are imported before the first program."""
 LARGEST_MESSAGE = 200_000
 """Bytes."""
@@ -200,15 +190,17 @@ def forget_msprobe() -> None:
 
 def import_first(framework: str) -> None:
     """Import what a program of the framework needs, as far as it is installed."""
-    for name in PRELOADED[framework]:
+    for name in itertools.chain(PRELOADED[framework], _modules_of_layers()):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    if "msprobe" in sys.modules:
-        folders = [str(Path(sys.modules["msprobe"].__path__[0], layer)) for layer in OWN_LAYERS]
-        for folder, layer in zip(folders, OWN_LAYERS, strict=True):
-            for module in pkgutil.walk_packages([folder], f"msprobe.{layer}.", onerror=lambda _: None):
-                with contextlib.suppress(ImportError):
-                    importlib.import_module(module.name)
+
+
+def _modules_of_layers() -> Iterator[str]:
+    """Yield the names; walks when the modules before are imported."""
+    folders = list(getattr(sys.modules.get("msprobe"), "__path__", ()))
+    for folder, layer in itertools.product(folders, LAYERS):
+        for module in pkgutil.walk_packages([f"{folder}/{layer}"], f"msprobe.{layer}.", onerror=lambda _: None):
+            yield module.name
 
 
 def open_streams(*, unbuffered: bool) -> None:
@@ -255,18 +247,6 @@ def run_to_the_end(words: list[str]) -> NoReturn:
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-    try:
-        import time
-
-        with open("/tmp/cpuplug/forks.log", "a") as log:
-            log.write(
-                f"{os.getppid()} {time.process_time():.3f} {int('msprobe' in sys.modules)} {sum(m.startswith('msprobe.') for m in sys.modules)} {words[:3]!r}\n"[
-                    :300
-                ]
-                + "\n"
-            )
-    except Exception:
-        pass
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
