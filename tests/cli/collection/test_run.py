@@ -119,14 +119,6 @@ def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp
         assert losses == ["Functional.mse_loss.0.forward", "Functional.mse_loss.0.backward"]
 
 
-@pytest.mark.slow
-@pytest.mark.torch
-def test_the_model_can_be_named(tmp_path: Path) -> None:
-    script(tmp_path, before="teacher(torch.ones(1, 4))")
-    assert run(tmp_path, "-c", "c.json", "-m", "Sequential", "train.py").returncode == 7
-    assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
-
-
 LOOP = """
 import sys
 import torch
@@ -402,7 +394,9 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
 @pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])
+@pytest.mark.parametrize(
+    "options", [["-c", "c.json", "-m", "Sequential"], ["--monitor", "m.json"]], ids=["named-model", "monitor"]
+)
 @pytest.mark.parametrize(
     "before",
     [
@@ -413,7 +407,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
 def test_attaching_survives_what_libraries_do_before_they_import_torch(
     tmp_path: Path, before: str, options: list[str]
 ) -> None:
-    script(tmp_path, step=[1])
+    script(tmp_path, before="teacher(torch.ones(1, 4))", step=[1])
     (tmp_path / "m.json").write_text(json.dumps({"targets": {}, "wg_distribution": True}))
     other = """
 import importlib.machinery
@@ -427,6 +421,8 @@ class Other:
     assert result.returncode == 7, result.stderr
     assert "nothing was" not in result.stderr
     assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stderr
+    if "-c" in options:  # without the name it would be the teacher
+        assert "Module.0.Linear.forward.0" in names(tmp_path, 1)
 
 
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
