@@ -7,8 +7,8 @@ answered with the process id, ``{"poll": PID}`` with the exit status or null.
 Other processes connect to a second socket, each for one program: ``tests/fork_client.py``. The same message is answered
 with the process id at once and the exit status at the end; a client that ends before its program takes it along.
 
-msprobe is imported too. It reads its variables when it is imported, so a program that has one in its environment, or
-another msprobe on its path, imports it anew.
+msprobe is imported too. It reads its variables when it is imported, so a program that has one in its environment, other
+than that of the log, or another msprobe on its path, imports it anew.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ PRELOADED = {
 """Framework -> what is imported before the first program."""
 LAYERS = ("core", "native", "numerics", "trace", "compare", "analyze", "check", "visualize", "report", "jobs", "cli")
 """Folders of msprobe that know no framework; all their modules are imported before the first program."""
+LEVEL = "MSPROBE_LOG_LEVEL"
 LARGEST_MESSAGE = 200_000
 """Bytes."""
 MOST_DESCRIPTORS = 250
@@ -166,8 +167,11 @@ def prepare(program: dict[str, Any]) -> None:
     path = os.environ.get("PYTHONPATH", "")
     own_path = [first, *(part for part in path.split(os.pathsep) if part)]
     sys.path[:0] = own_path
-    if any(name.startswith("MSPROBE_") for name in os.environ) or _another_msprobe(own_path):
+    settings = {name for name in os.environ if name.startswith("MSPROBE_")}
+    if settings - {LEVEL} or _another_msprobe(own_path):
         forget_msprobe()
+    elif LEVEL in settings and "msprobe.core.log" in sys.modules:
+        sys.modules["msprobe.core.log"].configure()
     open_streams(unbuffered=program["unbuffered"])
     if "torch.distributed" in sys.modules:
         keep_parallel_models(sys.modules["torch"])

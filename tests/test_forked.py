@@ -40,8 +40,9 @@ def test_msprobe_is_imported_anew_where_its_environment_or_its_place_is_another(
     (other / "core" / "log.py").write_text("import logging; logger = logging.getLogger('msprobe')")
     for environment, known, lines in (
         ({}, "True", 1),
-        ({"MSPROBE_LOG_LEVEL": "1"}, "False", 1),
-        ({"MSPROBE_LOG_LEVEL": "3"}, "False", 0),
+        ({"MSPROBE_LOG_LEVEL": "3"}, "True", 0),
+        ({"MSPROBE_LOG_LEVEL": "3", "MSPROBE_FILE_MODE": "600"}, "False", 0),
+        ({"MSPROBE_FILE_MODE": "600"}, "False", 1),
         ({"PYTHONPATH": str(ROOT)}, "True", 1),
         ({"PYTHONPATH": str(other.parent)}, "False", 0),
     ):
