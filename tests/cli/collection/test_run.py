@@ -119,6 +119,14 @@ def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp
         assert losses == ["Functional.mse_loss.0.forward", "Functional.mse_loss.0.backward"]
 
 
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_model_can_be_named(tmp_path: Path) -> None:
+    script(tmp_path, before="teacher(torch.ones(1, 4))")
+    assert attached(tmp_path, "train.py", model="Sequential").returncode == 7
+    assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
+
+
 LOOP = """
 import sys
 import torch
@@ -395,7 +403,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    "options", [["-c", "c.json", "-m", "Sequential"], ["--monitor", "m.json"]], ids=["named-model", "monitor"]
+    "options", [["-c", "c.json", "-m", "Transformer"], ["--monitor", "m.json"]], ids=["named-model", "monitor"]
 )
 @pytest.mark.parametrize(
     "before",
@@ -407,7 +415,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
 def test_attaching_survives_what_libraries_do_before_they_import_torch(
     tmp_path: Path, before: str, options: list[str]
 ) -> None:
-    script(tmp_path, before="teacher(torch.ones(1, 4))", step=[1])
+    script(tmp_path, step=[1])
     (tmp_path / "m.json").write_text(json.dumps({"targets": {}, "wg_distribution": True}))
     other = """
 import importlib.machinery
@@ -419,10 +427,10 @@ class Other:
     (tmp_path / "train.py").write_text(text)
     result = run(tmp_path, *options, "train.py")
     assert result.returncode == 7, result.stderr
-    assert "nothing was" not in result.stderr
-    assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stderr
-    if "-c" in options:  # without the name it would be the teacher
-        assert "Module.0.Linear.forward.0" in names(tmp_path, 1)
+    if "-m" in options:  # the calls were seen, and the name was heard
+        assert "Transformer was never called; called were: Sequential, Linear" in result.stderr
+    else:
+        assert "nothing was" not in result.stderr and "the monitor is attached to" in result.stderr
 
 
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
