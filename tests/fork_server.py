@@ -7,7 +7,8 @@ answered with the process id, ``{"poll": PID}`` with the exit status or null.
 Other processes connect to a second socket, each for one program: ``tests/fork_client.py``. The same message is answered
 with the process id at once and the exit status at the end; a client that ends before its program takes it along.
 
-msprobe is not imported here: it reads its environment variables when it is imported.
+msprobe is imported too. It reads its variables when it is imported, so a program that has one in its environment, other
+than that of the log, or another msprobe on its path, imports it anew.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import itertools
 import json
+import logging
 import multiprocessing
 import multiprocessing.process
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -28,10 +32,12 @@ import socket
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-_LIBRARIES = ("numpy.typing", "pydantic.fields", "pydantic.main", "yaml", "click")  # that msprobe imports
+_LIBRARIES = ("numpy.typing", "pydantic.fields", "pydantic.main", "yaml", "click", "jinja2", "xlsxwriter")
+"""What msprobe imports."""
 PRELOADED = {
     "torch": (
         *_LIBRARIES,
@@ -39,10 +45,14 @@ PRELOADED = {
         "torch._dynamo",  # imported by the optimizers
         "torch._inductor.config",  # by use_deterministic_algorithms
         "torch.utils.checkpoint",
+        "msprobe.adapters.pytorch.debugger",
     ),
-    "mindspore": (*_LIBRARIES, "mindspore"),
+    "mindspore": (*_LIBRARIES, "mindspore", "msprobe.adapters.mindspore.debugger"),
 }
 """Framework -> what is imported before the first program."""
+LAYERS = ("core", "native", "numerics", "trace", "compare", "analyze", "check", "visualize", "report", "jobs", "cli")
+"""Folders of msprobe that know no framework; all their modules are imported before the first program."""
+LEVEL = "MSPROBE_LOG_LEVEL"
 LARGEST_MESSAGE = 200_000
 """Bytes."""
 MOST_DESCRIPTORS = 250
@@ -155,10 +165,46 @@ def prepare(program: dict[str, Any]) -> None:
     words = program["words"]
     first = "" if words[0] in {"-c", "-m"} else str(Path(words[0]).resolve().parent)
     path = os.environ.get("PYTHONPATH", "")
-    sys.path[:0] = [first, *(part for part in path.split(os.pathsep) if part)]
+    own_path = [first, *(part for part in path.split(os.pathsep) if part)]
+    sys.path[:0] = own_path
+    settings = {name for name in os.environ if name.startswith("MSPROBE_")}
+    if settings - {LEVEL} or _another_msprobe(own_path):
+        forget_msprobe()
+    elif LEVEL in settings and "msprobe.core.log" in sys.modules:
+        sys.modules["msprobe.core.log"].configure()
     open_streams(unbuffered=program["unbuffered"])
     if "torch.distributed" in sys.modules:
         keep_parallel_models(sys.modules["torch"])
+
+
+def _another_msprobe(path: list[str]) -> bool:
+    """Return whether the program would import another msprobe than the one that is imported here."""
+    loaded = getattr(sys.modules.get("msprobe"), "__file__", None)
+    nearest = next((file for folder in path if (file := Path(folder, "msprobe", "__init__.py")).exists()), None)
+    return loaded is not None and nearest is not None and not nearest.samefile(loaded)
+
+
+def forget_msprobe() -> None:
+    """Let the next import of msprobe be its first: no module, finder or handler of it is left."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "msprobe"]:
+        del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("msprobe.")]
+    logging.getLogger("msprobe").handlers.clear()
+
+
+def import_first(framework: str) -> None:
+    """Import what a program of the framework needs, as far as it is installed."""
+    for name in itertools.chain(PRELOADED[framework], _modules_of_layers()):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _modules_of_layers() -> Iterator[str]:
+    """Yield the names; walks when the modules before are imported."""
+    folders = list(getattr(sys.modules.get("msprobe"), "__path__", ()))
+    for folder, layer in itertools.product(folders, LAYERS):
+        for module in pkgutil.walk_packages([f"{folder}/{layer}"], f"msprobe.{layer}.", onerror=lambda _: None):
+            yield module.name
 
 
 def open_streams(*, unbuffered: bool) -> None:
@@ -241,11 +287,10 @@ def execute(words: list[str]) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]
-    for module in PRELOADED[sys.argv[1]]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+    import_first(sys.argv[1])
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the memory that it shares with this one
+    gc.set_threshold(20_000)  # as in tests/conftest.py
     signal.signal(signal.SIGINT, signal.default_int_handler)
     what = Server(*(socket.socket(fileno=int(number)) for number in sys.argv[2:])).serve()
     prepare(what)

@@ -28,8 +28,6 @@ from typing import IO
 
 SERVER, CLIENT = (Path(__file__).with_name(name) for name in ("fork_server.py", "fork_client.py"))
 TORCH, MINDSPORE = "torch", "mindspore"
-POLL = 0.005
-"""Seconds between two looks at a process that is waited for."""
 
 
 class ForkedProcess:
@@ -50,11 +48,15 @@ class ForkedProcess:
 
     def wait(self, timeout: float = 120) -> int:
         """Wait for the end. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
-        end = time.monotonic() + timeout
-        while (status := self.poll()) is None:
-            if time.monotonic() > end:
-                raise subprocess.TimeoutExpired(self.args, timeout)
-            time.sleep(POLL)
+        if self.poll() is None:
+            end = os.pidfd_open(self.pid)  # the id stays taken until the server is asked
+            try:
+                select.select([end], [], [], timeout)
+            finally:
+                os.close(end)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
         return status
 
     def communicate(self, timeout: float = 120) -> tuple[bytes, None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import MINDSPORE, python, run, start
+from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -25,8 +26,28 @@ def test_a_program_has_its_own_surroundings(tmp_path: Path) -> None:
     result = run(["-c", FACTS, "one", "two"], env={"NAME": "value"}, cwd=tmp_path)
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
-    assert f"{tmp_path} value ['one', 'two'] __main__ True False" in lines
+    assert f"{tmp_path} value ['one', 'two'] __main__ True True" in lines
     assert result.stderr == b"error\n"
+
+
+def test_msprobe_is_imported_anew_where_its_environment_or_its_place_is_another(tmp_path: Path) -> None:
+    text = (
+        "import sys, logging; print('msprobe' in sys.modules); import msprobe.core.log as log; log.logger.info('once')"
+    )
+    other = tmp_path / "other" / "msprobe"
+    (other / "core").mkdir(parents=True)
+    (other / "__init__.py").write_text("")
+    (other / "core" / "log.py").write_text("import logging; logger = logging.getLogger('msprobe')")
+    for environment, known, lines in (
+        ({}, "True", 1),
+        ({"MSPROBE_LOG_LEVEL": "3"}, "True", 0),
+        ({"MSPROBE_LOG_LEVEL": "3", "MSPROBE_FILE_MODE": "600"}, "False", 0),
+        ({"MSPROBE_FILE_MODE": "600"}, "False", 1),
+        ({"PYTHONPATH": str(ROOT)}, "True", 1),
+        ({"PYTHONPATH": str(other.parent)}, "False", 0),
+    ):
+        first, *rest = run(["-c", text], env=environment, cwd=tmp_path).stdout.decode().splitlines()
+        assert (first, len(rest)) == (known, lines), environment
 
 
 def test_a_script_finds_what_lies_beside_it_and_on_the_path(tmp_path: Path) -> None:

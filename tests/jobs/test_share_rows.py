@@ -134,12 +134,11 @@ def test_the_same_to_the_last_bit(what: str, policy: str, tmp_path: Path) -> Non
     jobs = []
     for seed in range(4):
         sides = pair(tmp_path / str(seed), seed, (0.0, 1e-7, 1e-3, 0.5)[seed], **WHAT[what])
-        jobs += [[*sides, {"policy": policy}, processes, None] for processes in (1, 2, 3)]
+        jobs += [[*sides, {"policy": policy}, processes, None] for processes in (1, 2 + seed % 2)]
     found = run(jobs, tmp_path / "out")
-    for one, *others in zip(*[iter(found)] * 3, strict=True):
+    for one, other in zip(found[::2], found[1::2], strict=True):
         assert one["shared"] == [False] and len(one["tables"]) == 1
-        for other in others:
-            assert other == {**one, "shared": [True]}
+        assert other == {**one, "shared": [True]}
 
 
 @pytest.fixture(scope="module")
@@ -165,14 +164,14 @@ def test_a_table_of_several_files(dumps: tuple[str, str], tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["html", "junit"])
 def test_every_report_is_shared(kind: str, dumps: tuple[str, str], tmp_path: Path) -> None:
     options = {kind: str(tmp_path / f"report.{kind}")}
-    one, *others = run([[*dumps, options, processes, None] for processes in (1, 2, 3)], tmp_path / "out")
+    one, *others = run([[*dumps, options, processes, None] for processes in (1, 3)], tmp_path / "out")
     assert one["summary"]["verdict"] == "diverged" and "Torch.matmul.0.forward" in str(one["tables"] + one["reports"])
     for other in others:
         assert other == {**one, "shared": [True]}
 
 
 def test_a_workbook_is_shared(dumps: tuple[str, str], tmp_path: Path) -> None:
-    jobs = [[*dumps, {"xlsx": True}, processes, None] for processes in (1, 2, 3)]
+    jobs = [[*dumps, {"xlsx": True}, processes, None] for processes in (1, 3)]
     one, *others = run(jobs, tmp_path / "out")
     assert one["summary"]["verdict"] == "diverged" and "Torch.matmul.0.forward" in str(one["tables"])
     for other in others:
@@ -223,7 +222,7 @@ def test_the_rows_of_what_one_compares_are_shared(
     (tmp_path / "g").mkdir()
     (tmp_path / "g" / "dump.json").write_text(json.dumps(document))
     options = {name: str(tmp_path / value) if name in ("html", "junit") else value for name, value in options.items()}
-    jobs = [[dumps[0], str(tmp_path / "g"), options, processes, None] for processes in (1, 2, 3)]
+    jobs = [[dumps[0], str(tmp_path / "g"), options, processes, None] for processes in (1, 3)]
     one, *others = run(jobs, tmp_path / "out", WORTH_ROWS="0")
     assert one["shared"] == [False] and one["tables"]
     for other in others:

@@ -38,18 +38,3 @@ HARMLESS_OF = {
     "tensor": ("rerun", "other-thread-count", "recompute-non-reentrant"),
     "early": ("rerun", "recompute-non-reentrant"),
 }
-
-
-def _jobs(mode: str, variants: tuple[str, ...]) -> list[dict[str, Any]]:
-    return [{"name": f"{mode}/{variant}", "variant": variant, **MODES[mode]} for variant in variants]
-
-
-def _golden(mode: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(["adamw", *(FAULTS[fault].golden for fault in FAULTS_OF[mode])]))
-
-
-JOBS = {mode: _jobs(mode, _golden(mode) + HARMLESS_OF[mode] + FAULTS_OF[mode]) for mode in MODES}
-NEW_PROCESS = [
-    {"name": "mix/new-process", "variant": "adamw"},
-    {"name": "L0/new-process", "variant": "adamw"} | MODES["L0"],
-]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ OWNERS: Mapping[str, Any] = {
 """Prefix of records -> the module or class whose functions they are of."""
 
 
+@functools.cache
 def read_names() -> Any:
     """Return the table: names of functions by the prefix of their records, and what else the taps need to know."""
     return load_table("msprobe.adapters", "tables/pytorch.yaml")

@@ -9,6 +9,7 @@ once in thousands of runs MindSpore ends its process there, with whatever else t
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -50,4 +51,5 @@ def watched(first: int, folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     print(json.dumps(watched(int(sys.argv[1]), Path(sys.argv[2]))))

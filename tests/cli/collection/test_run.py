@@ -123,7 +123,7 @@ def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp
 @pytest.mark.torch
 def test_the_model_can_be_named(tmp_path: Path) -> None:
     script(tmp_path, before="teacher(torch.ones(1, 4))")
-    assert run(tmp_path, "-c", "c.json", "-m", "Sequential", "train.py").returncode == 7
+    assert attached(tmp_path, "train.py", model="Sequential").returncode == 7
     assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
 
 
@@ -402,7 +402,9 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
 @pytest.mark.matrix("wide", sample="each value")
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("options", [["-c", "c.json"], ["--monitor", "m.json"]], ids=["config", "monitor"])
+@pytest.mark.parametrize(
+    "options", [["-c", "c.json", "-m", "Transformer"], ["--monitor", "m.json"]], ids=["named-model", "monitor"]
+)
 @pytest.mark.parametrize(
     "before",
     [
@@ -425,8 +427,10 @@ class Other:
     (tmp_path / "train.py").write_text(text)
     result = run(tmp_path, *options, "train.py")
     assert result.returncode == 7, result.stderr
-    assert "nothing was" not in result.stderr
-    assert ("attached to" if "-c" in options else "the monitor is attached to") in result.stderr
+    if "-m" in options:  # the calls were seen, and the name was heard
+        assert "Transformer was never called; called were: Sequential, Linear" in result.stderr
+    else:
+        assert "nothing was" not in result.stderr and "the monitor is attached to" in result.stderr
 
 
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
