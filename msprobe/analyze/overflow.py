@@ -28,7 +28,7 @@ from msprobe.core.dump.tasks.nonfinite_source import Source, find_source, has_st
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.host import paused_gc
 from msprobe.core.store.process_folders import rank_numbers
-from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
+from msprobe.core.store.reader import Dump, Place, damage_named, find_dumps, load_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 _NO_CALL = (
@@ -140,7 +140,8 @@ def _check_step(step: int | None, places: list[Place]) -> Overflow:
                 "cannot be told whether values are finite; collect with summary_mode statistics or md5"
             )
         programs[rank] = exchanges(rank, ((index, name, body) for index, (name, body) in enumerate(dump.data.items())))
-        source = find_source(dump.data)
+        with damage_named(place):
+            source = find_source(dump.data)
         if source is not None:
             result.sources[rank] = source
             # What entered was there before the communication of the entry.

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from msprobe.core.errors import NotComparableError
-from msprobe.core.store.reader import only_dump
+from msprobe.core.store.reader import damage_named, only_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.jobs.executors.guarded import GuardedExecutor, Lost
 from msprobe.jobs.precheck_work import case_of, replayer_of, tested_devices
@@ -56,7 +56,8 @@ def rerun_overflows(
     dump = only_dump(api_info)
     framework = dump.framework or "pytorch"
     (device,) = tested_devices((device,), framework)
-    names = [case.name for case in cases_of(dump) if overflows(case)]
+    with damage_named(dump.place):
+        names = [case.name for case in cases_of(dump) if overflows(case)]
     if not names:
         raise NotComparableError(f"{dump.place.document}: no recorded call has an infinity or NaN among its results")
     make_folder(folder)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from xml.parsers import expat
 
-from msprobe.core.store.zip_bombs import is_swollen
+from msprobe.core.store.zip_bombs import is_swollen, read_member
 
 _CELL_BYTES = 40
 """What one cell takes, also an empty one: in the table of the reader, and in the list that is made of it."""
@@ -35,9 +35,12 @@ def swollen_tables(archive: zipfile.ZipFile, sheets: int) -> str:
     packed, size = sum(one.compress_size for one in members), sum(one.file_size for one in members)
     if not is_swollen(size, packed):
         texts = [
-            length for one in members if one.filename.lower() == _STRINGS for length in _lengths(archive.read(one))
+            length
+            for one in members
+            if one.filename.lower() == _STRINGS
+            for length in _lengths(read_member(archive, one))
         ]
-        tables = (_Table(texts).size(data) for data in map(archive.read, members) if _TABLE in data)
+        tables = (_Table(texts).size(data) for data in map(partial(read_member, archive), members) if _TABLE in data)
         size += sheets * max(tables, default=0)
     return f"its tables take {size >> 20} MB" if is_swollen(size, packed) else ""
 

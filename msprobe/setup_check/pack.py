@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.safe_files import make_folder, open_private, write_atomic
-from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, swollen_member
+from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, read_member, swollen_member
 from msprobe.setup_check.collection.environment import collect_environment
 from msprobe.setup_check.collection.hyperparameters import flat_settings
 from msprobe.setup_check.document import VERSION, SetupDocument
@@ -132,11 +132,10 @@ def _parse(path: Path, text: str) -> SetupDocument:
 
 
 def _text(path: Path, archive: zipfile.ZipFile, name: str) -> str:
-    with archive.open(name) as file:
-        data = file.read(_LARGEST_MEMBER + 1)
-    if len(data) > _LARGEST_MEMBER:
+    member = archive.getinfo(name)
+    if member.file_size > _LARGEST_MEMBER:
         raise ReadError(f"{path}: {name} is larger than {_LARGEST_MEMBER >> 30} GB; it is no part of a set-up")
-    return data.decode("utf-8", "replace")
+    return read_member(archive, member).decode("utf-8", "replace")
 
 
 def _published(path: Path, archive: zipfile.ZipFile, names: list[str]) -> SetupDocument:

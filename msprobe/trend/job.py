@@ -15,7 +15,7 @@ from pathlib import Path
 from msprobe.compare.inputs.locations import PathLike, local, opened
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.store.layout import DEBUG
-from msprobe.core.store.reader import Place, find_dumps, load_dump, read_json_object
+from msprobe.core.store.reader import Place, damage_named, find_dumps, load_dump, read_json_object
 from msprobe.trend.database import TrendDatabase
 from msprobe.trend.optimizer_steps import accumulated
 from msprobe.trend.rows import Row, TrendRows, trend_rows
@@ -222,7 +222,8 @@ def _check(place: Place) -> None:
 
 def _rows(task: tuple[Place, Mapping[str, str], bool | None]) -> TrendRows:
     place, replacements, divided = task
-    return trend_rows(load_dump(place), replacements, divided=divided)
+    with damage_named(place):
+        return trend_rows(load_dump(place), replacements, divided=divided)
 
 
 def rows_text(text: str) -> str:

@@ -28,7 +28,7 @@ from msprobe.core.naming.names import MODULE_PREFIXES, ApiName, DebugName, Modul
 from msprobe.core.naming.parser import NameSyntaxError, is_number, parse_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, recorded_number
 from msprobe.trend.optimizer_steps import OptimizerSteps
 from msprobe.trend.targets import Tag
 
@@ -69,6 +69,7 @@ def trend_rows(dump: Dump, mapping: Mapping[str, str], *, divided: bool | None) 
 
     Raises:
         ReadError: the mapping turns a name into a text that is not the name of a call.
+        ValueError: a statistic is no number.
     """
     steps: MicroSteps | OptimizerSteps | OneStep = OneStep()
     if divided is None:
@@ -147,7 +148,11 @@ def _has_row(leaf: Any) -> bool:
 
 
 def _statistics(leaf: Mapping[str, Any]) -> list[Any]:
-    return [leaf.get(name) for name in COLUMN_STATISTICS]
+    values = [leaf.get(name) for name in COLUMN_STATISTICS]
+    for value in values:
+        if type(value) is not float:
+            recorded_number(value)
+    return values
 
 
 def tags_of(target: str) -> list[Tag]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import csv
-import functools
 import io
 import json
 import os
@@ -13,7 +12,6 @@ import random
 import re
 import sqlite3
 import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +21,7 @@ import onnx
 import yaml
 
 from tests.cli import hostile
+from tests.swollen_zips import add_swollen
 
 Damage = Callable[[Path, random.Random], None]
 NUMBERS = ["9" * 5000, "-1", "1e999", "0x1f", ".inf", "1_0", "1:60:60", "99999999999999999999", "2001-99-99", "0.1.2"]
@@ -66,6 +65,7 @@ BESIDE = [
 _SHEET = "xl/worksheets/sheet1.xml"
 BOMB = 3 << 30
 """Bytes that a bomb unpacks to."""
+_ROWS = b'<row r="1"><c r="A1"><v>1</v></c></row>' * 20_000
 
 
 def damage(path: Path, rng: random.Random) -> None:
@@ -170,7 +170,7 @@ def _members(path: Path, rng: random.Random) -> None:
             if not (bomb and other == name):
                 archive.writestr(other, content)
         if bomb:
-            _add_bomb(archive, name)
+            add_swollen(archive, name, _ROWS, BOMB // len(_ROWS), told=rng.choice([None, members.get(name)]))
 
 
 def _changed(content: bytes, rng: random.Random, scratch: Path) -> bytes:
@@ -193,29 +193,6 @@ def _changed(content: bytes, rng: random.Random, scratch: Path) -> bytes:
         rng.choice(CELLS) + text,
     ]
     return rng.choice(changed).encode("utf-8", "replace")
-
-
-@functools.cache
-def _packed() -> tuple[bytes, bytes, bytes]:
-    """Return what repeats in a deflated stream of rows: the rows, the stream of them, and what ends it."""
-    block = b'<row r="1"><c r="A1"><v>1</v></c></row>' * 400_000
-    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-    packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
-    return block, packed, packer.flush()
-
-
-def _add_bomb(archive: zipfile.ZipFile, name: str) -> None:
-    """Add a member of a few megabytes that unpacks to ``BOMB`` bytes."""
-    block, packed, end = _packed()
-    times = BOMB // len(block)
-    member = zipfile.ZipInfo(name)
-    archive.writestr(member, packed * times + end, zipfile.ZIP_STORED)
-    member.compress_type, member.file_size = zipfile.ZIP_DEFLATED, times * len(block)
-    assert archive.fp is not None
-    after = archive.fp.tell()
-    archive.fp.seek(member.header_offset)
-    archive.fp.write(member.FileHeader(zip64=False))
-    archive.fp.seek(after)
 
 
 # ---------------------------------------------------------------- databases

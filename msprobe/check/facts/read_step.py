@@ -39,7 +39,7 @@ from msprobe.compare.records.entries import CLIPPING, OF_PARAMETERS, path_of
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.host import paused_gc
 from msprobe.core.naming.names import is_communication
-from msprobe.core.store.reader import Dump, Place, load_dump
+from msprobe.core.store.reader import Dump, Place, damage_named, load_dump
 from msprobe.core.store.record_walk import NO_DATA, PARAMETER_GRAD, SHARD, is_tensor, leaves
 from msprobe.trace.values import count_of, has_mark
 
@@ -85,9 +85,10 @@ def read_step(place: Place, rank: int, rules: Sequence[StepRule] = (), observe: 
     with paused_gc():
         dump = load_dump(place)
         try:
-            view = _Reader(dump, rank).view()
-            found = [finding for rule in rules for finding in rule(view)]
-            seen = observe(view) if observe is not None else []
+            with damage_named(place):
+                view = _Reader(dump, rank).view()
+                found = [finding for rule in rules for finding in rule(view)]
+                seen = observe(view) if observe is not None else []
         except (TypeError, ValueError, OverflowError) as error:
             text = f"{place.document}: a record has values of types that it cannot have ({error_text(error)})"
             raise ReadError(text) from error

@@ -8,15 +8,13 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from msprobe.check.facts.step_facts import Tensor
-from msprobe.core.tensors.statistics import PROJECTION
-from msprobe.trace.leaves import as_float
+from msprobe.core.tensors.statistics import PROJECTION, recorded_number
 
 
 def number_of(value: Any, missing: float = math.nan) -> float:
-    """Return a recorded statistic as a number."""
-    if type(value) is float:
-        return value
-    return missing if value is None else as_float(value)
+    """Return a recorded statistic as a number. Raises ValueError where it is none."""
+    number = value if type(value) is float else recorded_number(value)
+    return missing if number is None else number
 
 
 def tensor_of(raw: Mapping[str, Any]) -> Tensor:

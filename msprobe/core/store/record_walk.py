@@ -14,13 +14,12 @@ of a record. ``with_changed_values`` copies a part of a record with other leaves
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.errors import ReadError
-from msprobe.core.tensors.statistics import PROJECTION, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import PROJECTION, STATISTIC_NAMES, recorded_number
 
 INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
 """The slots of leaves. ``VALUE`` is for what ``save`` recorded, ``PARAMETER_GRAD`` for gradients of parameters."""
@@ -273,15 +272,13 @@ def _wrong_tensors(node: Any, place: list[str | int]) -> Iterator[str]:
 
 def _problem_of(key: str, value: Any) -> str:
     """Return what is wrong with a field of a tensor; "" for a right one, and for a key that others may write."""
-    is_nested = isinstance(value, (list, dict))
     if key in (*STATISTIC_NAMES, PROJECTION):
-        if is_nested:
-            return f"a {'list' if isinstance(value, list) else 'table'} and no number"
-        return "an integer too large for a statistic" if isinstance(value, int) and abs(value) > _LARGEST else ""
+        try:
+            recorded_number(value)
+        except ValueError as error:
+            return str(error)
+        return ""
     if key == "shape":
         is_shape = isinstance(value, list) and all(isinstance(length, (int, float)) for length in value)
         return "" if is_shape else "no list of lengths"
-    return "no text" if key in ("dtype", "type", "md5") and is_nested else ""
-
-
-_LARGEST = int(sys.float_info.max)
+    return "no text" if key in ("dtype", "type", "md5") and isinstance(value, (list, dict)) else ""

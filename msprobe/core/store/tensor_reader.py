@@ -29,24 +29,21 @@ from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.safe_files import regular
+from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, read_member, swollen_member
 from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, float8_values
 
 _BFLOAT16 = "<E2"
 
 
 _DAMAGED = (
-    OSError,
-    ValueError,
+    *UNREADABLE_ZIP,
     KeyError,
     IndexError,
     TypeError,
     AttributeError,
     struct.error,
-    zipfile.BadZipFile,
     pickle.UnpicklingError,
-    EOFError,
     OverflowError,
-    NotImplementedError,
 )
 
 
@@ -257,7 +254,9 @@ def _members(content: bytes) -> list[_Member]:
     if members is not None:
         return members
     archive = zipfile.ZipFile(io.BytesIO(content))
-    return [(name, partial(archive.read, name)) for name in archive.namelist()]
+    if swollen := swollen_member(archive):
+        raise ValueError(swollen)
+    return [(one.filename, partial(read_member, archive, one)) for one in archive.infolist()]
 
 
 def _stored_members(content: bytes | memoryview) -> list[_Member] | None:

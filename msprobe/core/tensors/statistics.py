@@ -26,6 +26,7 @@ float16 tensor of 300 times 60000 has a finite norm). Magnitudes of complex64 el
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
@@ -37,6 +38,29 @@ PROJECTION: Final = "Projection"
 """The key of the statistic of the order of elements, which ``projection`` computes."""
 Precision = Literal["low", "high"]
 """To what statistics of sums are rounded: "low" is the tensor's own dtype, "high" is float32 or better."""
+
+
+_LARGEST = int(sys.float_info.max)
+
+
+def recorded_number(value: object) -> float | None:
+    """Return a statistic of a dump as a number, None where there is none; other dumps hold some numbers as texts.
+
+    Raises:
+        ValueError: it is none; the message says what it is.
+    """
+    if value is None or type(value) is float:
+        return value
+    if isinstance(value, (int, float)):
+        if abs(value) > _LARGEST and isinstance(value, int):
+            raise ValueError("an integer too large for a statistic")
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError("a text and no number") from None
+    raise ValueError(f"a {'list' if isinstance(value, list) else 'table'} and no number")
 
 
 class Merge(Enum):

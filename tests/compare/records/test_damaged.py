@@ -17,13 +17,17 @@ from torch import nn
 
 from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.analyze.noise_learning import learn
+from msprobe.analyze.overflow import check_overflow
+from msprobe.check.job import check
 from msprobe.cli.main import run as msprobe
 from msprobe.compare.alignment.check_mappings import read_mapping_options
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.reader import damage_named, find_dumps
 from msprobe.core.store.record_walk import first_damage
 from msprobe.jobs.compare import compare
+from msprobe.jobs.overflow_rerun import rerun_overflows
 from msprobe.pytorch import PrecisionDebugger
+from msprobe.trend.job import write_trend
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 from tests.fresh_debugger import forget
@@ -306,6 +310,24 @@ def test_a_statistic_that_is_no_number_is_named_where_it_cannot_be_borne(
         assert "\n" not in error.error_info and len(error.error_info) < 500
 
 
+ONE_RUN: dict[str, Callable[[Path, Path], object]] = {
+    "overflow_check": lambda folder, output: check_overflow(folder),
+    "check": lambda folder, output: check([folder]),
+    "data2db": write_trend,
+    "run_overflow_check": lambda folder, output: rerun_overflows(folder, output, "cpu", seconds=60),
+}
+"""What reads the statistics of one dump alone."""
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, LARGE, "N/A"], ids=["list", "table", "digits", "text"])
+@pytest.mark.parametrize("tool", ONE_RUN)
+def test_a_statistic_that_is_no_number_is_no_finite_one(tmp_path: Path, tool: str, value: Any) -> None:
+    folder = write(tmp_path / "step0" / "rank0", {RELU: call([tensor()], [tensor(Max=value)])}, {RELU: None})
+    with pytest.raises(ReadError) as caught:
+        ONE_RUN[tool](folder, tmp_path / "out")
+    assert f"damaged at data['{RELU}']['output'][0]['Max']" in str(caught.value)
+
+
 def test_the_first_damage_of_a_document() -> None:
     def said(value: dict[str, Any], **header: Any) -> str:
         return first_damage({"task": "statistics", **header, "data": {RELU: call([value], [tensor()])}})
@@ -314,6 +336,7 @@ def test_the_first_damage_of_a_document() -> None:
     assert said(tensor()) == said(tensor(Max="nan", Mean=None, md5="0a")) == ""
     assert said(tensor(Max=[1])) == f"{where}['Max']: a list and no number"
     assert said(tensor(Norm=10**400)) == f"{where}['Norm']: an integer too large for a statistic"
+    assert said(tensor(Min="much")) == f"{where}['Min']: a text and no number"
     assert said(tensor(md5={})) == f"{where}['md5']: no text"
     assert said(tensor() | {"dtype": [5]}) == f"{where}['dtype']: no text"
     assert said(tensor() | {"shape": [[4], 8]}) == f"{where}['shape']: no list of lengths"

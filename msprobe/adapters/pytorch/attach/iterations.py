@@ -3,7 +3,8 @@
 An *update* is the step of an optimizer, or parameters that the program changes or gradients that it clears by itself.
 An iteration ends after an update when every optimizer of the program has made one in it; or else before the program,
 after an update, comes back to a call that it made before that update: the same model, the same ``zero_grad``, or the
-same ``step(closure)``, called from the same place.
+same ``step(closure)``, called from the same place. What is called there may also be another one than in the whole
+iteration before: then models are trained one after the other.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Iterations:
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
+        self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
         self._parameters = ChangesByHand()
 
     def begin(self) -> None:
@@ -66,6 +68,10 @@ class Iterations:
         self._updated.clear()
         self._called = set()
         self._parts.clear()
+        if self._before:
+            self._last = {}
+            for owner, site in self._before:
+                self._last.setdefault(site, set()).add(owner)
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
         self._parameters = ChangesByHand()
@@ -115,16 +121,22 @@ class Iterations:
             method: what is called of it, with a dot in front.
         """
         call, name = (id(owner), site), f"{type(owner).__name__}{method}"
-        if call in self._before:
+        if self._is_repeated_in(self._before, call):
             self.ended_by = f"before {name} is called from the same place again after an update"
             return True
-        if call in self._since and self._parameters.happened(optimized):
+        if self._is_repeated_in(self._since, call) and self._parameters.happened(optimized):
             self.ended_by = (
                 f"before {name} is called from the same place again after the program itself has "
                 "changed parameters or cleared gradients"
             )
             return True
         return False
+
+    def _is_repeated_in(self, calls: set[tuple[int, Site]], call: tuple[int, Site]) -> bool:
+        """Return whether a call is among others, or takes the place of one that was alone in the last iteration."""
+        owner, site = call
+        last = self._last.get(site, set())
+        return call in calls or (owner not in last and any((other, site) in calls for other in last))
 
     def backward(self) -> None:
         """Take note that gradients were computed."""

@@ -21,6 +21,7 @@ import torch
 
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.tensor_reader import LazyTensor
+from msprobe.core.store.zip_bombs import is_compressed
 from msprobe.core.tensor_files.file_elements import elements_in_file
 from msprobe.core.tensor_files.file_maps import FileMaps
 from msprobe.core.tensors.dtypes import DType, find_dtype
@@ -84,9 +85,9 @@ def load_failure_reason(error: BaseException) -> str:
 
 
 def _load(path: Path) -> Any:
-    """Load the file, mapped into memory where its format allows that."""
+    """Load the file, mapped into memory where its format allows that; torch would map compressed bytes as elements."""
     try:
-        return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        return torch.load(path, map_location="cpu", mmap=not is_compressed(path), weights_only=True)
     except RuntimeError as error:
         if "mmap" not in str(error):
             raise

@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from msprobe.adapters.pytorch.checkpoints.checkpoint_reader import DAMAGED, bits_of, load_failure_reason
 from msprobe.core.errors import ReadError, error_text
 from msprobe.core.store.tensor_reader import LazyTensor, stored_tensor
+from msprobe.core.store.zip_bombs import is_compressed
 from msprobe.core.tensor_files.blocks import Block, assembled
 from msprobe.core.tensor_files.file_elements import elements_in_file
 from msprobe.core.tensors.dtypes import find_dtype
@@ -167,7 +168,9 @@ def _in_file(path: Path, begin: int, length: int) -> LazyTensor | None:
 def _loaded(path: Path, begin: int, length: int) -> LazyTensor:
     with path.open("rb") as file:
         file.seek(begin)
-        value = torch.load(io.BytesIO(file.read(length)), map_location="cpu", weights_only=True)
+        content = io.BytesIO(file.read(length))
+    is_compressed(content)  # raises for what unpacks to gigabytes
+    value = torch.load(content, map_location="cpu", weights_only=True)
     if not isinstance(value, torch.Tensor):
         raise TypeError("it holds no tensor")
     dtype = find_dtype(str(value.dtype))

@@ -20,6 +20,7 @@ from typing import Any
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, split_name
 from msprobe.core.naming.names import Phase, is_communication
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, VALUE, Leaf, is_tensor, leaves
+from msprobe.core.tensors.statistics import recorded_number
 
 _EMPTY = "empty"
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "normal_", "uniform_", "random_", "fill"})
@@ -86,6 +87,7 @@ def find_source(data: Mapping[str, Any]) -> Source | None:
 
     Raises:
         ReadError: a record is nested too deep.
+        ValueError: a statistic is no number.
     """
     search, waiting = SourceSearch(), list[tuple[int, str, Any]]()
     for position, (name, body) in enumerate(data.items()):
@@ -128,6 +130,7 @@ class SourceSearch:
 
         Raises:
             ReadError: the record is nested too deep.
+            ValueError: a statistic is no number.
         """
         values = [value for leaf in leaves(name, body) if (value := _non_finite(leaf)) is not None]
         owner, _, phase = split_name(name)
@@ -210,7 +213,7 @@ def _non_finite(leaf: Leaf) -> _NonFinite | None:
         return _non_finite_number(leaf, raw.get("value"))
     if is_finite_node(raw):
         return None
-    top, low = _number(raw.get("Max")), _number(raw.get("Min"))
+    top, low = _statistic(raw.get("Max")), _statistic(raw.get("Min"))
     nan, infinite = math.isnan(top) or math.isnan(low), math.isinf(top) or math.isinf(low)
     mask = not nan and low == -math.inf and (top < math.inf or raw.get("shape") == [])
     fingerprint = tuple(str(raw.get(key)) for key in ("shape", "Max", "Min", "Norm"))
@@ -225,12 +228,23 @@ def _non_finite_number(leaf: Leaf, value: Any) -> _NonFinite | None:
 
 
 def is_finite_node(raw: Mapping[str, Any]) -> bool:
-    """Return whether a tensor or number holds no infinity and no NaN, as far as it was measured."""
-    return all(math.isfinite(_number(raw.get(key))) for key in (("Max", "Min") if "dtype" in raw else ("value",)))
+    """Return whether a tensor or number holds no infinity and no NaN, as far as it was measured.
+
+    Raises:
+        ValueError: a statistic is no number.
+    """
+    if "dtype" not in raw:
+        return math.isfinite(_number(raw.get("value")))
+    return math.isfinite(_statistic(raw.get("Max"))) and math.isfinite(_statistic(raw.get("Min")))
+
+
+def _statistic(value: Any) -> float:
+    """Return a statistic as a number, and 0 where there is none: an empty tensor is finite."""
+    return value if type(value) is float else recorded_number(value) or 0.0
 
 
 def _number(value: Any) -> float:
-    """Return a recorded float, also where an older dump holds it as a text; 0 for anything else."""
+    """Return an argument that is a float, also where an older dump holds it as a text; 0 for anything else."""
     if isinstance(value, str):
         return _NUMBERS_AS_TEXT.get(value.lower(), 0.0)
     return value if isinstance(value, float) else 0.0

@@ -299,6 +299,36 @@ def test_clearing_gradients_begins_an_iteration_as_a_call_does() -> None:
     assert len(notes.iterations) == 6
 
 
+def learn(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    loss(model).backward()
+    optimizer.step()
+
+
+def test_models_that_are_trained_one_after_the_other_share_no_iteration() -> None:
+    """As layers that learn greedily, and folds of a cross-validation."""
+    with followed() as notes:
+        models = [Net() for _ in range(3)]
+        optimizers = [torch.optim.Adam(model.parameters()) for model in models]
+        for model, optimizer in zip(models, optimizers, strict=True):
+            for _ in range(4):
+                learn(model, optimizer)
+            with torch.no_grad():
+                loss(model)
+    assert len(notes.iterations) == 12
+
+
+def test_models_that_are_trained_by_turns_share_an_iteration() -> None:
+    """As members of an ensemble, also where one of them is trained every second time."""
+    with followed() as notes:
+        models = [Net() for _ in range(3)]
+        optimizers = [torch.optim.Adam(model.parameters()) for model in models]
+        for number in range(4):
+            for model, optimizer in zip(models[: 3 - number % 2], optimizers, strict=False):
+                learn(model, optimizer)
+    assert len(notes.iterations) == 4
+
+
 def places_of_calls(model: nn.Module, notes: Notes) -> list[tuple[int, bool]]:
     """Return a list that gets, with each call of a model, the number of its iteration and whether one runs."""
     places: list[tuple[int, bool]] = []

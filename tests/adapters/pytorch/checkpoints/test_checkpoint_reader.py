@@ -79,6 +79,17 @@ def test_elements_are_those_of_the_tensor(dtype: torch.dtype, tmp_path: Path) ->
         assert found[name].read().tobytes() == expected.contiguous().view(torch.uint8).numpy().tobytes()
 
 
+def test_elements_of_a_compressed_archive_are_unpacked(tmp_path: Path) -> None:
+    torch.save({"w": torch.arange(60.0)}, tmp_path / "w.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "w.pt") as old,
+        zipfile.ZipFile(tmp_path / "v.pt", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    np.testing.assert_array_equal(read_checkpoint(tmp_path / "v.pt")["w"].read(), np.arange(60.0))
+
+
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("damage") / "w.pt"
