@@ -5,11 +5,14 @@ A program that knows nothing of msprobe (``tests.upgrades``) runs as under ``msp
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
+import multiprocessing
 import os
 import re
-import subprocess
+import runpy
 import sys
 import traceback
 import warnings
@@ -17,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # by the first optimizer otherwise, in each process
 
 from msprobe.pytorch import PrecisionDebugger
-from tests import forked
 from tests.fresh_debugger import forget
 from tests.real_models.devices import emulated
 from tests.rules.tree import ROOT
@@ -79,18 +82,32 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _run(words: list[object], packages: list[str], folder: Path) -> str:
-    """Return what a program prints, which runs in ``folder`` with other packages."""
+    """Return what a program prints, which runs in ``folder`` with other packages; raises RuntimeError if it fails."""
     places = json.loads(os.environ.get(PACKAGES, "{}"))
-    path = os.pathsep.join([*(places[package] for package in packages), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
-    if any(package.startswith("torch==") for package in packages):  # not the one that is imported already
-        command = [sys.executable, *map(str, words)]
-        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, timeout=_LONGEST, check=False)
-    else:
-        done = forked.run(words, env=environment, cwd=folder, timeout=_LONGEST)
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode(errors="replace"))
-    return done.stdout.decode()
+    path = [*(places[package] for package in packages), str(ROOT)]
+    arguments = list(map(str, words))
+    outputs = folder / f"{os.getpid()}.out", folder / f"{os.getpid()}.err"
+    process = multiprocessing.get_context("fork").Process(target=_run_here, args=(arguments, path, folder, outputs))
+    gc.freeze()  # a collection would copy what the new process shares with this one
+    process.start()
+    process.join(_LONGEST)
+    if process.exitcode != 0:
+        process.kill()
+        raise RuntimeError(f"status {process.exitcode}\n{outputs[1].read_text(encoding='utf-8', errors='replace')}")
+    return outputs[0].read_text(encoding="utf-8")
+
+
+def _run_here(words: list[str], path: list[str], folder: Path, outputs: tuple[Path, Path]) -> None:
+    """Run a program in this process, which is there for it alone."""
+    for number, output in enumerate(outputs, 1):
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.chdir(folder)
+    if any((Path(place) / "torch").exists() for place in path):  # it is not the one that is imported here
+        os.execve(sys.executable, [sys.executable, *words], {**os.environ, "PYTHONPATH": os.pathsep.join(path)})
+    sys.path[:0] = ["", *path]
+    sys.argv = words
+    runpy.run_path(words[0], run_name="__main__")
+    atexit._run_exitfuncs()
 
 
 def main() -> None:
