@@ -28,6 +28,7 @@ GAPS = Path(__file__).resolve().parent / "known_gaps.json"
 """Name of each case that is judged wrongly -> why, or what is said instead."""
 Recorder = Callable[[Sequence[Case], Path, int], object]
 """Records what cases need and a folder has not, in a number of processes."""
+_FOLDERS = re.compile(r"(?<![\w.])(?:/[^\s/:]+)+/")
 _REASON = 160
 """Characters of an answer that are kept as a reason."""
 
@@ -108,7 +109,8 @@ def write_gaps(answers: Sequence[Answer], gaps: Path = GAPS) -> None:
     """Write the wrong ones among ``answers`` to a file, where other cases stay; reasons there are kept."""
     known: dict[str, str] = json.loads(gaps.read_text(encoding="utf-8")) if gaps.exists() else {}
     others = {name: reason for name, reason in known.items() if name not in {answer.name for answer in answers}}
-    wrong = {answer.name: known.get(answer.name, answer.said[:_REASON]) for answer in answers if not answer.right}
+    said = {answer.name: _FOLDERS.sub("", answer.said)[:_REASON] for answer in answers if not answer.right}
+    wrong = {name: known.get(name, reason) for name, reason in said.items()}
     gaps.write_text(json.dumps({**others, **wrong}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import re
 import runpy
+import shutil
 import sys
 import traceback
 import warnings
@@ -70,6 +71,7 @@ def record_script(folder: Path, settings: dict[str, Any]) -> list[float]:
     maker = _settings(home)
     if maker["saves"] and not any((home / name).exists() for name in ("checkpoint", "weights.pt")):
         _run([SAVE_WEIGHTS, home / "train.py", maker["saves"]], maker["packages"], home)
+    shutil.rmtree(folder / DUMP, ignore_errors=True)  # of a run that was ended
     config = {"task": settings["task"], "level": settings["level"], "dump_path": str(folder / DUMP)}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     printed = _run([ATTACHED, folder / "config.json", "", folder / "train.py"], settings["packages"], home)

@@ -90,6 +90,9 @@ def _package(requirement: str, folder: Path, stack: contextlib.ExitStack) -> Pat
     if not (home / COMPLETE).exists():
         shutil.rmtree(home, ignore_errors=True)
         _install(sys.executable, "--no-deps", "--target", str(home), requirement, *COMPANIONS.get(requirement, ()))
+        # torchvision for CUDA has no operators under a PyTorch for the CPU, and fails to say what they return.
+        for registrations in home.glob("torchvision/_meta_registrations.py"):
+            registrations.write_text("", encoding="utf-8")
         (home / COMPLETE).touch()
     return home
 
