@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
@@ -27,7 +28,8 @@ NO_PACKAGE = "cannot install "
 def record_pairs(cases: Sequence[Case], cache: Path, jobs: int = 2) -> None:
     """Record what ``cases`` need and ``cache`` has not, with their packages."""
     runs = runs_of(cases)
-    with packages(sorted({package for run in runs for package in packages_of(run)}), cache / "packages") as found:
+    needed = sorted({package for run in runs for package in packages_of(run)})
+    with tempfile.TemporaryDirectory(prefix="msprobe-packages-") as folder, packages(needed, Path(folder)) as found:
         missing = {package: error for package, error in found.items() if isinstance(error, CannotInstallError)}
         for run in runs:
             for package in missing.keys() & set(packages_of(run)):
