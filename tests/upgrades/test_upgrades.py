@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,14 @@ def test_a_correct_pair_is_the_same(name: str, answer_to: Callable[[str], Answer
 def test_module_and_line_of_a_fault_are_named(name: str, answer_to: Callable[[str], Answer]) -> None:
     answer = answer_to(name)
     assert answer.right, f"{BY_NAME[name].modules} at {BY_NAME[name].right_lines()}: {answer.text}"
+
+
+@pytest.mark.matrix("upgrades")
+def test_a_package_that_cannot_be_installed_is_said(tmp_path: Path) -> None:
+    case = BY_NAME["precisions/lstm_bf16"]
+    without = replace(case, changed=replace(case.changed, packages=("absent @ file:///absent.whl",)))
+    record_pairs([without], tmp_path, jobs=1)
+    assert judge(without, tmp_path).text.startswith(f"{NO_PACKAGE}absent @ file:///absent.whl: ")
 
 
 def test_the_pairs_are_many_and_varied() -> None:
