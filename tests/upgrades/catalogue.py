@@ -124,6 +124,8 @@ def _edits(lines: list[str]) -> Iterator[Edit]:
     old, new, before = [""], [""], ""
     for line in [*lines, _NEXT]:
         found = _EDIT.match(line)
+        if found is None and line != _NEXT:
+            raise ValueError(f"no line of an edit: {line}")
         sign, text = (found[1], found[2] or "") if found else ("", "")
         if line == _NEXT or (sign == "-" and before in {"+", "!"}):
             yield Edit("\n".join([*old, ""]), "\n".join([*new, ""]))
@@ -146,6 +148,8 @@ def _pairs(kind: str) -> Iterator[_Pair]:
                 pair.parts[-1][1].append(line)
             elif found := _WORDS.match(line):
                 pair.words[found[1]] = found[2]
+            elif not line.startswith("# "):
+                raise ValueError(f"no line of a pair: {line}")
         yield pair
 
 
