@@ -21,7 +21,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
 from tests import forked  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
-from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, multiply_examples, selected, write_result  # noqa: E402
+from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, figures_of, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
 from tests.slow_tests import bounded, mark_slow  # noqa: E402
 
@@ -105,8 +105,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for kind, reports in terminalreporter.stats.items()
         if kind in {"passed", "failed", "error", "xfailed", "skipped"}
     }
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
-    page = write_result(name, outcomes, time.monotonic() - config.stash[BEGIN], calls_by_test(reports))
+    reports = [report for kind in ("passed", "failed", "xfailed") for report in terminalreporter.stats.get(kind, ())]
+    seconds = time.monotonic() - config.stash[BEGIN]
+    page = write_result(name, outcomes, seconds, calls_by_test(reports), figures_of(reports))
     terminalreporter.write_line(f"wrote {page}")
 
 

@@ -20,7 +20,7 @@ import os
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ WIDE = "wide"
 EACH_VALUE = "each value"
 CALLS = "calls"
 """The property of a test that holds a number of calls."""
+FIGURE = "figure"
+"""The property of a test for a table of the page: the row, the column, and whether what is asked there is so."""
 MATRICES: dict[str, str] = {
     "alerts": "Normal trainings under the monitor: no alert; a spike and a NaN planted in them are found.",
     "benchmarks": "The programs in benchmarks/ run, on sizes too small to say anything about speed.",
@@ -60,6 +62,7 @@ MATRICES: dict[str, str] = {
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
+    "upgrades": "Pairs from real life (versions, ports, precisions, adapters, inference): same; faults have a line.",
     "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
     WIDE: "What CI runs a sample of: every combination of parameters, every page of the guide, every wait.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
@@ -163,13 +166,30 @@ def calls_by_test(reports: Iterable[Any]) -> dict[str, int]:
     return {test: calls for test, calls in totals.items() if calls}
 
 
+def figures_of(reports: Iterable[Any]) -> list[str]:
+    """Return a table of the figures that the tests note: in each row and column how many of those asked are so."""
+    noted = [value for report in reports for key, value in getattr(report, "user_properties", []) if key == FIGURE]
+    asked = Counter((row, column) for row, column, _ in noted)
+    right = Counter((row, column) for row, column, is_so in noted if is_so)
+    rows, columns = (list(dict.fromkeys(value[place] for value in noted)) for place in (0, 1))
+    if not noted:
+        return []
+    cells = {key: f"{right[key]} of {number}" for key, number in asked.items()}
+    lines = [f"| {row} | {' | '.join(cells.get((row, column), '') for column in columns)} |" for row in sorted(rows)]
+    return [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}", *lines]
+
+
 def write_result(
-    name: str, outcomes: dict[str, list[str]], seconds: float, calls: Mapping[str, int] | None = None
+    name: str,
+    outcomes: dict[str, list[str]],
+    seconds: float,
+    calls: Mapping[str, int] | None = None,
+    figures: Sequence[str] = (),
 ) -> Path:
     """Write the page of a run that has ended.
 
     ``outcomes`` maps passed, failed, error and skipped to the ids of the tests; ``seconds`` is the time of the run,
-    ``calls`` the number of calls that were compared by each test that counts them.
+    ``calls`` the number of calls that were compared by each test that counts them, ``figures`` a table.
     """
     counts = {kind: len(outcomes.get(kind, ())) for kind in ("passed", "failed", "error", "xfailed", "skipped")}
     versions = [f"{package} {_version(package)}" for package in _LISTED_PACKAGES]
@@ -191,6 +211,7 @@ def write_result(
         *(f"| {kind} | {count} |" for kind, count in counts.items()),
     ]
     lines += [f"| calls compared by `{test}` | {number:,} |" for test, number in (calls or {}).items()]
+    lines += ["", "## Figures", "", *figures] if figures else []
     faults = [*outcomes.get("failed", ()), *outcomes.get("error", ())]
     if faults:
         lines += ["", "## Failed", "", *(f"- `{test}`" for test in faults[:_LISTED_FAULTS])]

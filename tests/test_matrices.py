@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import matrices
-from tests.matrices import MATRICES, ROOT, calls_by_test, matrix_params, write_result
+from tests.matrices import FIGURE, MATRICES, ROOT, calls_by_test, figures_of, matrix_params, write_result
 
 SUITE = """
 import pytest
@@ -100,6 +100,18 @@ def test_the_page_of_a_run_counts_calls(tmp_path: Path, monkeypatch: pytest.Monk
     ]
     text = write_result("fuzz", {}, 1.0, calls_by_test(reports)).read_text(encoding="utf-8")
     assert "| calls compared by `tests/x.py::a` | 1,209 |" in text and "::b" not in text
+
+
+def test_the_page_of_a_run_has_the_figures_that_tests_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices, "RESULTS", tmp_path)
+    noted = [["small", "same", True], ["small", "same", False], ["large", "same", True], ["large", "named", False]]
+    reports = [
+        pytest.TestReport(f"a[{number}]", ("", 0, ""), {}, "passed", None, "call", user_properties=[(FIGURE, value)])
+        for number, value in enumerate(noted)
+    ]
+    text = write_result("fuzz", {}, 1.0, figures=figures_of(reports)).read_text(encoding="utf-8")
+    assert "| | same | named |\n|---|---|---|\n| large | 1 of 1 | 0 of 1 |\n| small | 1 of 2 |  |\n" in text
+    assert "## Figures" not in write_result("fuzz", {}, 1.0, figures=figures_of([])).read_text(encoding="utf-8")
 
 
 def test_every_result_page_is_of_a_matrix() -> None:

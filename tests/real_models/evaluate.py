@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,9 @@ from tests.real_models.runs import written
 ROOT = Path(__file__).resolve().parents[2]
 GAPS = Path(__file__).resolve().parent / "known_gaps.json"
 """Name of each case that is judged wrongly -> why, or what is said instead."""
+Recorder = Callable[[Sequence[Case], Path, int], object]
+"""Records what cases need and a folder has not, in a number of processes."""
+_FOLDERS = re.compile(r"(?<![\w.])(?:/[^\s/:]+)+/")
 _REASON = 160
 """Characters of an answer that are kept as a reason."""
 
@@ -48,9 +51,8 @@ def _start(folders: Sequence[Path]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, env=environment)
 
 
-def evaluate(cases: Sequence[Case], cache: Path, jobs: int = 2) -> list[Answer]:
-    """Return the answers to ``cases``, in their order; recordings are made where they are missing."""
-    record_missing(cases, cache, jobs)
+def judged(cases: Sequence[Case], cache: Path, jobs: int = 2) -> list[Answer]:
+    """Return the answers to ``cases``, in their order."""
     if jobs == 1:
         return [judge(case, cache) for case in cases]
     with ProcessPoolExecutor(jobs) as pool:
@@ -79,18 +81,19 @@ def _counts(answers: Sequence[Answer]) -> str:
     return ", ".join(f"{name} {right}/{number}" for name, right in counts.items())
 
 
-def main() -> int:
+def main(all_cases: Sequence[Case] = CASES, gaps: Path = GAPS, record: Recorder = record_missing) -> int:
     """Print a line per case and the totals; returns 1 where an answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cache", type=Path)
     parser.add_argument("--only", default="", help="regular expression that the name of a case holds")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--wrong", action="store_true", help="only lines of wrong answers")
-    parser.add_argument("--gaps", action="store_true", help="write known_gaps.json: wrong answers, and what was said")
+    parser.add_argument("--gaps", action="store_true", help=f"write {gaps.name}: wrong answers, and what was said")
     parser.add_argument("--text", action="store_true", help="with what the terminal shows")
     options = parser.parse_args()
-    cases = [case for case in CASES if re.search(options.only, case.name)]
-    answers = evaluate(cases, options.cache.resolve(), options.jobs)
+    cases = [case for case in all_cases if re.search(options.only, case.name)]
+    record(cases, options.cache.resolve(), options.jobs)
+    answers = judged(cases, options.cache.resolve(), options.jobs)
     by_name = {case.name: case for case in cases}
     for answer in answers:
         if options.wrong and answer.right:
@@ -98,16 +101,17 @@ def main() -> int:
         _print(answer, by_name[answer.name], options.text)
     print(totals(answers))
     if options.gaps:
-        write_gaps(answers)
+        write_gaps(answers, gaps)
     return int(any(not answer.right for answer in answers))
 
 
-def write_gaps(answers: Sequence[Answer]) -> None:
-    """Write the wrong ones among ``answers`` to known_gaps.json, where other cases stay; reasons there are kept."""
-    known: dict[str, str] = json.loads(GAPS.read_text(encoding="utf-8")) if GAPS.exists() else {}
+def write_gaps(answers: Sequence[Answer], gaps: Path = GAPS) -> None:
+    """Write the wrong ones among ``answers`` to a file, where other cases stay; reasons there are kept."""
+    known: dict[str, str] = json.loads(gaps.read_text(encoding="utf-8")) if gaps.exists() else {}
     others = {name: reason for name, reason in known.items() if name not in {answer.name for answer in answers}}
-    wrong = {answer.name: known.get(answer.name, answer.said[:_REASON]) for answer in answers if not answer.right}
-    GAPS.write_text(json.dumps({**others, **wrong}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    said = {answer.name: _FOLDERS.sub("", answer.said)[:_REASON] for answer in answers if not answer.right}
+    wrong = {name: known.get(name, reason) for name, reason in said.items()}
+    gaps.write_text(json.dumps({**others, **wrong}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _print(answer: Answer, case: Case, text: bool) -> None:

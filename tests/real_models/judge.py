@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,18 +65,25 @@ def judge(case: Case, cache: Path) -> Answer:
             case.name, case.harmless, summary.verdict, right, right, right, _said(summary, text), text, changed
         )
     module = ANY in case.modules or _path(summary.first_divergence.module) in case.modules
-    named = _named(summary.first_divergence, text, {target.name, golden.name})
-    line = named in _places(case, case.right_lines(), cache)
-    near = line or named in _places(case, case.near_lines(), cache)
+    named = _named(summary.first_divergence, {target.name, golden.name})
+    line = not named.isdisjoint(_places(case, case.right_lines(), cache))
+    near = line or not named.isdisjoint(_places(case, case.near_lines(), cache))
     return Answer(case.name, False, summary.verdict, module, line, near, _said(summary, text), text, changed)
 
 
-def _named(first: FirstDivergence, text: str, programs: set[str]) -> Place | None:
-    """Return the printed line; where that is one of a library, the line of the program that calls it."""
-    printed = _place(_source(text))
+def _named(first: FirstDivergence, programs: set[str]) -> set[Place]:
+    """Return the printed line, and that of the target beside a call that the golden run alone makes.
+
+    Where one is a line of a library, the line of the program that calls it is taken.
+    """
+    calls = [call for number, call in enumerate(first.calls) if number == 0 or call.run != "golden run"]
+    return {place for call in calls if (place := _in_program(_place(call.source), call.stack, programs))}
+
+
+def _in_program(printed: Place | None, stack: Sequence[str], programs: set[str]) -> Place | None:
     if printed is None or printed[0] in programs:
         return printed
-    frames = (_place(frame) for frame in first.stack)
+    frames = (_place(frame) for frame in stack)
     return next((place for place in frames if place and place[0] in programs), printed)
 
 

@@ -41,6 +41,7 @@ TOPICS = {
     "rules": "rules about the source",
     "silent_errors": "what msprobe check says of trainings with a silent error, and of correct ones",
     "twins": "layers and models in two frameworks",
+    "upgrades": "programs under other versions, in other implementations and precisions",
     "versions": "older versions of PyTorch and MindSpore",
     "zoo": "trainings with one planted fault each",
 }
