@@ -31,7 +31,7 @@ from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gra
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import call_source, in_phase, module_text
-from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, path_of
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.records.source_lines import from_source
 from msprobe.compare.regions.cut_gradients import (
@@ -465,8 +465,9 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         return description
 
     def _set_place_in_target(self, description: FirstDivergence, origin: Origin) -> None:
-        """Say where the target goes on where a call of the golden run is missing: the call that gets another value; of
-        a result the outermost call that returns it to its module."""
+        """Say where the target goes on where a call of the golden run is missing: the call that gets another value, or
+        the one around it in the module of the missing call; of a result the outermost call that returns it to its
+        module."""
         leaf, place = self.table.target[origin.row], origin.boundary
         if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw):
             flow = ValueFlow(self.table, in_golden=False, alone=frozenset(self.table.alone))
@@ -474,6 +475,11 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             around = range(origin.boundary - 1, -1 if maker is None else maker, -1)
             returns = next((number for number in around if _returns(flow, number, leaf.raw)), maker)
             place = place if returns is None else returns
+        else:
+            module = path_of(self.table.keys[origin.entry].parent)
+            numbers = self.table.numbers_by_name[0]
+            calls = [place, *(numbers[name] for name in self.ancestors(place) if name in numbers)]
+            place = next((one for one in calls if path_of(self.table.keys[one].parent) == module), place)
         source = call_source(self.comparison.target, str(self.table.entries[place].target))
         description.target_source, description.target_stack = source.source, from_source(source.stack)
 
