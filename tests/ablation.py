@@ -63,6 +63,7 @@ RULES: dict[str, Rule] = {
     "lost_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_gradient", False),
     "dying_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._dies_out", False),
     "other_state": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_other_state", False),
+    "removed_offsets": Rule("msprobe.compare.comparison:free_moved", None),
     "lost_updates": Rule(f"{_DIFFERENCES}parameter_updates:mark_lost_updates", None),
     "cut_gradient": Rule(f"{_SEARCH}cut_gradient", None),
     "cut_term": Rule(f"{_SEARCH}cut_term", None),

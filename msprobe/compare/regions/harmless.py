@@ -299,7 +299,7 @@ class HarmlessDifferences:
             and not self._has_another_form(entry)
             and not self._makes_others_of_same(entry)
             and self._is_shown(entry)
-            and (self.sinks.make_up_for(entry) or self._has_moved_parameters(entry))
+            and self.sinks.make_up_for(entry)
         )
 
     def _has_another_form(self, entry: int) -> bool:
@@ -334,28 +334,7 @@ class HarmlessDifferences:
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
         given = self._given_tensors(entry)
         same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
-        return bool(given) and same and any(results) and not self._has_moved_parameters(entry)
-
-    def _has_moved_parameters(self, entry: int) -> bool:
-        """Return whether a parameter in a module was not compared, or differs and passes, as one does that an optimizer
-        has moved by rounding (a bias before a norm, which removes what comes of it)."""
-        own = path_of(self._table.keys[entry].stem)
-        return is_module(self._table.keys[entry]) and any(_is_inside(key, own) for key in self._with_moved_parameters)
-
-    @cached_property
-    def _with_moved_parameters(self) -> list[EntryKey]:
-        lone, keys = self._table.lone, self._table.keys
-        rows = ((self._role == Role.PARAMETER) & (self._beyond | (lone != 0))).nonzero()[0]
-        moved = [row for row in rows.tolist() if lone[row] or not self._is_nearly_equal(row)]
-        entries = self._table.entries_of(moved)
-        return [keys[one] for one in entries if self._has_both(one) or keys[one].stem not in self._called_by_both]
-
-    @cached_property
-    def _called_by_both(self) -> frozenset[str]:
-        """The names of functions and modules that both sides call."""
-        calls = enumerate(self._table.keys)
-        forward = Phase.FORWARD.value
-        return frozenset(key.stem for number, key in calls if key.phase == forward and self._has_both(number))
+        return bool(given) and same and any(results)
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
@@ -572,12 +551,13 @@ class HarmlessDifferences:
     @cached_property
     def _wrong_gradients(self) -> list[EntryKey]:
         """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
+        called = {key.stem for number, key in enumerate(self._table.keys) if self._has_both(number)}
         wrong = {number for number in self.differing if number in self._differ_without_masks}
         return [
             key
             for number, key in enumerate(self._table.keys)
             if key.phase == Phase.PARAMETERS_GRAD.value
-            and (number in wrong or (key.stem in self._called_by_both and not self._has_both(number)))
+            and (number in wrong or (key.stem in called and not self._has_both(number)))
         ]
 
     def _is_in_another_order(self, entry: int) -> bool:

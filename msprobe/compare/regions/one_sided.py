@@ -55,7 +55,7 @@ from msprobe.compare.regions.without_consequence import ConsequenceRules, Withou
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, PARAMETER
+from msprobe.core.store.record_walk import PARAMETER
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
@@ -205,7 +205,7 @@ class OneSidedCalls:
         side = self.table.entries[number].target is None
         if key.parent == OPTIMIZER:
             if self.table.updated:
-                return self._updates_otherwise and self._of_one_class
+                return self._updates_otherwise
             return not self._updates[not side] or self._updates_otherwise
         if key.stem.startswith(_COLLECTIVES):
             return number > self._last_pair
@@ -214,21 +214,7 @@ class OneSidedCalls:
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
         flow = self._flows[side]
-        return not (flow.is_shown(number) or flow.passes_on(number) or self._is_made_by_functions(number, side))
-
-    def _is_made_by_functions(self, number: int, side: bool) -> bool:
-        """Return whether calls of functions that the other side alone makes return what a module returns."""
-        return self._flows[side].returns(number, self._results_of_functions[not side])
-
-    @cached_property
-    def _results_of_functions(self) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-        """By side the results of the forward calls of functions that it alone makes."""
-        results: tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]] = ([], [])
-        for number in self.alone:
-            key, side = self.table.keys[number], self.table.entries[number].target is None
-            if key.phase == Phase.FORWARD.value and not is_module(key):
-                results[side].extend(self._flows[side].values_of(number, OUTPUT))
-        return results
+        return not (flow.is_shown(number) or flow.passes_on(number))
 
     def _is_other_state(self, number: int, key: EntryKey) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
@@ -300,14 +286,6 @@ class OneSidedCalls:
         return len(numbers) > 1 or any(
             ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs
         )
-
-    @cached_property
-    def _of_one_class(self) -> bool:
-        """Whether both sides have optimizers of the same classes."""
-        target, golden = (
-            {step.kind for step in optimizer_steps(one)} for one in (self.dumps.target, self.dumps.golden)
-        )
-        return target == golden
 
     def _leave_out_parameters(self, *sides: Sequence[OptimizerStep]) -> bool:
         """Return whether a module of one side has a parameter that the optimizers of the other side alone have."""

@@ -200,7 +200,7 @@ class FormulaSearch:
             return False
         if self._forward is not None and self._forward_call(number) in self._forward:
             return True
-        inputs = [row for row in differing if self._role[row] == Role.INPUT and not self._is_other_view(row)]
+        inputs = [row for row in differing if self._role[row] == Role.INPUT]
         of_tensors = [row for row in inputs if any(True for _ in self._tensors(row))]
         if not of_tensors:
             return bool(inputs) and any(self._role[row] == Role.RESULT for row in differing)
@@ -236,19 +236,12 @@ class FormulaSearch:
                 return True
         return False
 
-    def _is_other_view(self, row: int) -> bool:
-        """Return whether both sides have the same elements in another shape."""
-        if self._kind[row] != RowKind.SHAPE:
-            return False
-        target, golden = self._leaves(row)
-        return target is not None and golden is not None and same_values(target.raw, golden.raw)
-
     # Formulas and their values
 
     def _enlarge(self, formula: Formula, row: int) -> None:
         """Take note of how much a row differs inside of a formula."""
         sizes = [_largest(raw) for _, raw in self._tensors(row)]
-        if not sizes or self._is_other_view(row):
+        if not sizes:
             return
         is_number = self._kind[row] == RowKind.VALUE or row in self._taken_over
         apart = float(self._worst[row]) if is_number else math.inf
