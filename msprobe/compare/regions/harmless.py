@@ -288,6 +288,8 @@ class HarmlessDifferences:
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
+        if self.sinks.updates.agree and entry in self.sinks.updates.calls:
+            return True
         if key.parent in OF_PARAMETERS:
             return False
         if key.phase == Phase.PARAMETERS_GRAD.value:

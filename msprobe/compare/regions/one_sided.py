@@ -181,10 +181,12 @@ class OneSidedCalls:
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
     def _ends_with_step(self, key: EntryKey, excused: WithoutConsequence) -> bool:
-        """Return whether all that leaves the step agrees, and shows what a call makes: no update of a weight, and
+        """Return whether all that leaves the step agrees, and shows what a call makes: a parameter after the step, but
         nothing that other ranks get."""
-        shown = key.parent not in OF_PARAMETERS and not key.stem.startswith(_COLLECTIVES)
-        return shown and excused.differences.sinks.agree
+        sinks = excused.differences.sinks
+        if key.parent == OPTIMIZER:
+            return sinks.agree and sinks.updates.agree
+        return key.parent not in OF_PARAMETERS and not key.stem.startswith(_COLLECTIVES) and sinks.agree
 
     def _is_lost_gradient(self, number: int, key: EntryKey) -> bool:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""

@@ -71,7 +71,7 @@ class Gradients:
     def _size(self) -> float:
         """The norm of all gradients of a side together, the larger of both."""
         gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self.by_parameter)
-        return max(map(_norm_of_all, gradients))
+        return max(map(norm_of_all, gradients))
 
     def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
         """Return how far the gradients of a parameter are from those of the other side, in all passes together."""
@@ -80,7 +80,7 @@ class Gradients:
             paired = max(float(self._worst[row]) for row in rows)
         if paired <= self._twins.allowed(*(sink.raw for sink in sinks)):
             return paired
-        alone = max(self._nearest_gradient(side, sink) for sink in sinks)
+        alone = max(min(self._nearest_gradient(side, one), self._anywhere(side, one, others)) for one in sinks)
         return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
 
     def _nearest_gradient(self, side: int, sink: Sink) -> float:
@@ -90,6 +90,11 @@ class Gradients:
         others = (other for sinks in self.by_parameter[1 - side].values() for other in sinks)
         rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
         return min((self._twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
+
+    def _anywhere(self, side: int, sink: Sink, others: Sequence[Sink]) -> float:
+        """Return how far the nearest value of the other side is where it records no gradient of this parameter: it may
+        call a function with it, and not the module that has it; then the call returns the gradient."""
+        return math.inf if others else self._twins.apart(side, sink.raw)
 
     def _conditioned(self, raw: Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
@@ -114,12 +119,11 @@ class Gradients:
 
     def _unions_apart(self, left: tuple[list[Raw], list[Raw]]) -> float:
         """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
-        same elements, so as many of them, with one norm."""
+        same elements, so they have one norm. A part that nothing reaches may be left out on one side."""
         if not any(left):
             return 0.0
-        counts = [sum(map(element_count, side)) for side in left]
-        norms = list(map(_norm_of_all, left))
-        if counts[0] != counts[1] or not max(norms) > 0.0:
+        norms = list(map(norm_of_all, left))
+        if not all(left) or not max(norms) > 0.0:
             return math.inf
         apart = abs(norms[0] - norms[1]) / max(norms)
         return apart if apart <= self._twins.allowed(*left[0], *left[1]) else math.inf
@@ -129,7 +133,8 @@ def _shapes(sinks: Sequence[Sink]) -> set[str]:
     return {str(sink.raw.get("shape")) for sink in sinks}
 
 
-def _norm_of_all(raws: Sequence[Raw]) -> float:
+def norm_of_all(raws: Sequence[Raw]) -> float:
+    """Return the L2 norm of all elements of several tensors."""
     return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
 
 

@@ -19,6 +19,7 @@ from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses
 from msprobe.compare.verdict.sides import Sides, Sink
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
+from msprobe.compare.verdict.updates import Updates
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
@@ -65,6 +66,11 @@ class Sinks:
         """Whether every value that leaves the step has a twin. Two frameworks, a model file and merged ranks record
         other calls and results, so that theirs say nothing."""
         return self.comparable and math.isfinite(self.apart)
+
+    @cached_property
+    def updates(self) -> Updates:
+        """What the optimizers leave."""
+        return Updates(self._table, self.sides, self.twins)
 
     @property
     def losses_agree(self) -> bool:

@@ -1,0 +1,82 @@
+"""The parameters after a step: what the calls of its optimizers leave, whatever these calls are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+
+from msprobe.compare.records.entries import OPTIMIZER, stem_of
+from msprobe.compare.records.in_place_updates import works_in_place
+from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.gradients import norm_of_all
+from msprobe.compare.verdict.sides import Sides
+from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER
+from msprobe.trace.leaves import element_count
+from msprobe.trace.values import signature_of
+
+
+class Updates:
+    """What the optimizers of both sides leave.
+
+    Args:
+        table: both dumps.
+        sides: the calls of both.
+        twins: what is near enough.
+    """
+
+    def __init__(self, table: LeafTable, sides: Sides, twins: Twins) -> None:
+        self._table, self._sides, self._twins = table, sides, twins
+
+    @cached_property
+    def agree(self) -> bool:
+        """Whether each side updates parameters in its own way, and leaves the same ones: as tensors, or all together
+        where they are fused or split."""
+        if not any(self._table.keys[entry].parent == OPTIMIZER for entry in self._table.alone):
+            return False
+        results = [self._results(side) for side in (0, 1)]
+        left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
+        if not all(results):
+            return False
+        if not any(left):
+            return True
+        norms = list(map(norm_of_all, left))
+        return all(left) and abs(norms[0] - norms[1]) <= self._twins.allowed(*left[0], *left[1]) * max(norms)
+
+    def _results(self, side: int) -> list[Raw]:
+        """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
+        is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor."""
+        parameters = (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
+        begin = {mark_of(raw) for raw in parameters if signature_of(raw) is not None}
+        return self._last_values(side, begin) or self._last_values(side, None)
+
+    def _last_values(self, side: int, begin: set[Mark] | None) -> list[Raw]:
+        last: dict[Mark, Raw] = {}
+        for entry in self._calls(side):
+            if not works_in_place(stem_of(str(self._table.entries[entry][side]))):
+                continue
+            given = next(map(mark_of, self._at(side, entry, INPUT)), None)
+            if begin is not None and given not in begin and given not in last:
+                continue
+            if given is not None:
+                last.pop(given, None)
+            last |= {mark_of(raw): raw for raw in self._at(side, entry, OUTPUT)}
+        return [raw for raw in last.values() if element_count(raw) > 1]
+
+    def _at(self, side: int, entry: int, slot: str) -> Iterator[Raw]:
+        return (raw for _, raw in self._sides.leaves(side, entry, slot))
+
+    @cached_property
+    def calls(self) -> frozenset[int]:
+        """The calls of both sides that update, as entries."""
+        return frozenset(one for side in (0, 1) for one in self._calls(side))
+
+    def _calls(self, side: int) -> list[int]:
+        """Return the calls of optimizers, and those after the backward passes: an update by hand."""
+        keys = self._table.keys
+        own = [number for number, pair in enumerate(self._table.entries) if pair[side] is not None]
+        last = max((one for one in own if keys[one].phase == Phase.BACKWARD.value), default=len(keys))
+        forward = (one for one in own if keys[one].phase == Phase.FORWARD.value)
+        return [one for one in forward if one > last or keys[one].parent == OPTIMIZER]
