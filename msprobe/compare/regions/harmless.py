@@ -234,8 +234,8 @@ class HarmlessDifferences:
     def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
         forward calls that return what they return in the other run, before a wrong result arises in another one."""
-        first = self._first_wrong
-        before = (entry for entry in entries if entry < first)
+        waiting = list(entries)
+        before = [entry for entry in waiting if entry < self._first_wrong]
         return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_stretches(one))
 
     def _is_beside_stretches(self, entry: int) -> bool:
@@ -251,13 +251,12 @@ class HarmlessDifferences:
     @cached_property
     def _stretches(self) -> tuple[Stretch | None, Stretch | None]:
         """Where what is wrong in the end arises, in target and golden run."""
-        target, golden = (self._stretch(side) for side in (0, 1))
+        search = StretchSearch(*self._dumps, self.sinks.coarsest)
+        target, golden = (
+            one.run((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
+            for side, one in enumerate((search, search.turned()))
+        )
         return target, golden
-
-    def _stretch(self, side: int) -> Stretch | None:
-        own, other = self._dumps if side == 0 else self._dumps[::-1]
-        wrong = ((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
-        return StretchSearch(own, other, self.sinks.coarsest).run(wrong)
 
     @cached_property
     def _first_wrong(self) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -63,13 +64,21 @@ class StretchSearch:
     """
 
     def __init__(self, target: Dump, golden: Dump, coarsest: float) -> None:
-        self._traces = tuple(Trace(dump.data, dump.construct) for dump in (target, golden))
+        dumps = target, golden
+        self._traces = tuple(Trace(dict(_forward(dump)), dump.construct) for dump in dumps)
         target_raws, golden_raws = (
             (value.raw for call in trace.calls for value in call.values) for trace in self._traces
         )
         self._twins = Twins((target_raws, golden_raws), coarsest)
-        self._sides = tuple(_Side(*both) for both in zip(self._traces, (target, golden), strict=True))
+        self._sides = tuple(_Side(*both) for both in zip(self._traces, dumps, strict=True))
         self._others: dict[int, list[Call]] = {}
+
+    def turned(self) -> StretchSearch:
+        """Return the search with the sides exchanged."""
+        other = copy(self)
+        other._traces, other._sides, other._others = self._traces[::-1], self._sides[::-1], {}
+        other._twins = self._twins.turned()
+        return other
 
     def run(self, sinks: Iterable[tuple[str, Raw]]) -> Stretch | None:
         """Return the stretch before the first wrong value; None where no forward call shows it.
@@ -228,7 +237,7 @@ class _Side:
     """
 
     def __init__(self, trace: Trace, dump: Dump) -> None:
-        inner = (call for call in trace.calls if call.begin == call.number and _is_forward(call.name))
+        inner = (call for call in trace.calls if call.begin == call.number)
         self.calls = [call for call in inner if parent_of(dump.construct, call.name) not in OF_PARAMETERS]
         self.places = self._places(dump)
         self.parameters: dict[Any, list[Value]] = {}
@@ -311,8 +320,10 @@ class _Side:
         ]
 
 
-def _is_forward(name: str) -> bool:
-    return split_entry(name)[1] == Phase.FORWARD.value
+def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
+    for name, body in dump.data.items():
+        if split_entry(name)[1] == Phase.FORWARD.value:
+            yield name, body
 
 
 def _function(call: Call) -> str:

@@ -35,6 +35,12 @@ class Twins:
     def __init__(self, sides: tuple[Iterable[Raw], Iterable[Raw]], coarsest: float) -> None:
         self._sides, self.coarsest = sides, coarsest
 
+    def turned(self) -> Twins:
+        """Return the same with the sides exchanged."""
+        other = Twins(self._sides, self.coarsest)
+        other._values, other._most_allowed = self._values[::-1], self._most_allowed
+        return other
+
     def allowed(self, *raws: Raw) -> float:
         """Return how far twins with these records may be apart, relative to their scale."""
         roundoff = max(self.coarsest, *(unit_roundoff(str(raw.get("dtype"))) for raw in raws))
