@@ -65,7 +65,8 @@ BESIDE = [
 _SHEET = "xl/worksheets/sheet1.xml"
 BOMB = 3 << 30
 """Bytes that a bomb unpacks to."""
-_ROWS = b'<row r="1"><c r="A1"><v>1</v></c></row>' * 20_000
+ROWS = b'<row r="1"><c r="A1"><v>1</v></c></row>' * 20_000
+"""What a bomb repeats."""
 
 
 def damage(path: Path, rng: random.Random) -> None:
@@ -170,7 +171,7 @@ def _members(path: Path, rng: random.Random) -> None:
             if not (bomb and other == name):
                 archive.writestr(other, content)
         if bomb:
-            add_swollen(archive, name, _ROWS, BOMB // len(_ROWS), told=rng.choice([None, members.get(name)]))
+            add_swollen(archive, name, ROWS, BOMB // len(ROWS), told=rng.choice([None, members.get(name)]))
 
 
 def _changed(content: bytes, rng: random.Random, scratch: Path) -> bytes:

@@ -17,9 +17,10 @@ import pytest
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.monitor.grad_probe.signs import read_signs
-from tests.cli.damages import _add_bomb
+from tests.cli.damages import BOMB, ROWS
 from tests.cli.hostile_files import FurtherInputs
 from tests.cli.outcome import ends_well
+from tests.swollen_zips import add_swollen
 
 Change = Callable[[Path], object]
 MERGE = "merge_result in/workbooks in/merge.yaml"
@@ -66,7 +67,7 @@ def sheet(pattern: bytes, other: bytes) -> Change:
 
 def bomb(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
-        _add_bomb(archive, SHEET)
+        add_swollen(archive, SHEET, ROWS, BOMB // len(ROWS))
 
 
 def model(change: Callable[[onnx.ModelProto], object]) -> Change:
