@@ -1,0 +1,91 @@
+"""Updates that are written otherwise: what counts are the parameters that they leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from tests.fresh_debugger import forget
+
+torch = pytest.importorskip("torch")
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+pytestmark = pytest.mark.torch
+
+
+class Separate(nn.Module):
+    """Two layers of one input; ``body`` and ``head`` are other names than the fused model has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(6, 5), nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.left(x)) * self.right(x))
+
+
+class Joined(nn.Module):
+    """The same, both layers in one product."""
+
+    def __init__(self, other: Separate) -> None:
+        super().__init__()
+        self.both, self.out = nn.Linear(6, 10), nn.Linear(5, 3)
+        with torch.no_grad():
+            self.both.weight.copy_(torch.cat([other.left.weight, other.right.weight]))
+            self.both.bias.copy_(torch.cat([other.left.bias, other.right.bias]))
+        self.out.load_state_dict(other.head.state_dict())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left, right = self.both(x).chunk(2, -1)
+        return self.out(torch.tanh(left) * right)
+
+
+@torch.no_grad()
+def update(model: nn.Module, buffers: dict[str, torch.Tensor], rate: float) -> None:
+    """One step of SGD with momentum, by hand."""
+    for name, one in model.named_parameters():
+        buffers[name].mul_(0.9).add_(one.grad)
+        one.sub_(buffers[name] * rate)
+
+
+def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1) -> str:
+    """Two steps of SGD with momentum, by an optimizer or by hand."""
+    forget()
+    torch.manual_seed(0)
+    model: nn.Module = Separate()
+    model = Joined(model) if joined else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, foreach=False)
+    buffers = {name: torch.zeros_like(one) for name, one in model.named_parameters()}
+    torch.manual_seed(1)
+    x, goal = torch.randn(2, 7, 6), torch.randint(0, 3, (2, 7))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for step in range(2):
+        debugger.start(model)
+        model.zero_grad()
+        F.cross_entropy(model(x[step]), goal[step]).backward()
+        if by_hand:
+            update(model, buffers, rate)
+        else:
+            optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+    return str(folder)
+
+
+@pytest.mark.parametrize(("joined", "by_hand"), [(True, False), (False, True), (True, True)])
+def test_an_update_that_is_written_otherwise_is_the_same(tmp_path: Path, joined: bool, by_hand: bool) -> None:
+    golden = train(tmp_path / "golden", joined=False, by_hand=False)
+    target = train(tmp_path / "target", joined=joined, by_hand=by_hand)
+    assert msprobe.compare(target, golden).summary.verdict == "same"
+    assert msprobe.compare(golden, target).summary.verdict == "same"
+
+
+def test_another_rate_of_an_update_by_hand_is_not(tmp_path: Path) -> None:
+    golden = train(tmp_path / "golden", joined=False, by_hand=False)
+    summary = msprobe.compare(train(tmp_path / "target", joined=True, by_hand=True, rate=0.11), golden).summary
+    assert summary.verdict == "diverged"
+    assert summary.first_divergence.step == 0
