@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
-from msprobe.compare.records.entries import OPTIMIZER, stem_of
+from msprobe.compare.records.entries import OPTIMIZER, is_module, stem_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import norm_of_all
@@ -55,7 +55,7 @@ class Updates:
     def _last_values(self, side: int, begin: set[Mark] | None) -> list[Raw]:
         last: dict[Mark, Raw] = {}
         for entry in self._calls(side):
-            if not works_in_place(stem_of(str(self._table.entries[entry][side]))):
+            if not self._is_in_place(side, entry):
                 continue
             given = next(map(mark_of, self._at(side, entry, INPUT)), None)
             if begin is not None and given not in begin and given not in last:
@@ -70,13 +70,21 @@ class Updates:
 
     @cached_property
     def calls(self) -> frozenset[int]:
-        """The calls of both sides that update, as entries."""
-        return frozenset(one for side in (0, 1) for one in self._calls(side))
+        """The calls that make the updates: those of optimizers, and functions outside of modules behind the backward
+        passes."""
+        keys = self._table.keys
+        backward = (entry for entry, key in enumerate(keys) if key.phase == Phase.BACKWARD.value)
+        last = max(backward, default=len(keys))
+        behind = (entry for entry in range(last + 1, len(keys)) if keys[entry].phase == Phase.FORWARD.value)
+        functions = (entry for entry in behind if not keys[entry].parent and not is_module(keys[entry]))
+        return frozenset((*functions, *self._calls(0), *self._calls(1)))
 
     def _calls(self, side: int) -> list[int]:
-        """Return the calls of optimizers, and those after the backward passes: an update by hand."""
+        """Return the calls of optimizers, and others that change a tensor in place: an update by hand."""
         keys = self._table.keys
-        own = [number for number, pair in enumerate(self._table.entries) if pair[side] is not None]
-        last = max((one for one in own if keys[one].phase == Phase.BACKWARD.value), default=len(keys))
+        own = (number for number, pair in enumerate(self._table.entries) if pair[side] is not None)
         forward = (one for one in own if keys[one].phase == Phase.FORWARD.value)
-        return [one for one in forward if one > last or keys[one].parent == OPTIMIZER]
+        return [one for one in forward if keys[one].parent == OPTIMIZER or self._is_in_place(side, one)]
+
+    def _is_in_place(self, side: int, entry: int) -> bool:
+        return works_in_place(stem_of(str(self._table.entries[entry][side])))
