@@ -6,6 +6,8 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import call_source, module_text
 from msprobe.compare.records.entries import EntryPair, path_of
@@ -49,15 +51,15 @@ class OtherCode(ComparedEntries):
         return StretchSearch(*dumps, sinks.coarsest).run(wrong)
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
-        """Return whether the programs, or the modules around an entry, share less than half of their calls."""
+        """Return whether the programs, or the modules around an entry, share less than half of their calls, and each
+        has calls of its own: else calls are left out."""
         around = path_of(self.table.keys[entry].parent)
         whole = [set(sinks.sides.innermost(side)) for side in (0, 1)]
         inside = [
             {one for one in sinks.sides.forward(side) if path_of(self.table.keys[one].parent) == around}
             for side in (0, 1)
         ]
-        parts = (whole, inside) if around else (whole,)
-        return any(2 * len(target & golden) < max(len(target), len(golden)) for target, golden in parts)
+        return any(map(_are_other, (whole, inside) if around else (whole,)))
 
     def _has_other_portions(self) -> bool:
         """Return whether the first difference is how much a call gets at once."""
@@ -121,3 +123,9 @@ class OtherCode(ComparedEntries):
     def _frame(self, name: str) -> Frame | None:
         shown = from_source(call_source(self.comparison.target, name).stack)
         return frame_of(shown[0]) if shown else None
+
+
+def _are_other(calls: Sequence[Set[int]]) -> bool:
+    target, golden = calls
+    shared, sizes = len(target & golden), (len(target), len(golden))
+    return 2 * shared < max(sizes) and shared < min(sizes)

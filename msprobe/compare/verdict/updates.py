@@ -34,8 +34,8 @@ class Updates:
     def agree(self) -> bool:
         """Whether each side updates parameters in its own way, and leaves the same ones: as tensors, or all together
         where they are fused or split."""
-        if not any(self._table.keys[entry].parent == OPTIMIZER for entry in self._table.alone):
-            return False
+        if self._table.updated or not any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone):
+            return False  # parameters of one name are compared one by one (``exemptions.other_optimizers``)
         results = [self._results(side) for side in (0, 1)]
         left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
         if not all(results):
