@@ -168,9 +168,9 @@ def _in_file(path: Path, begin: int, length: int) -> LazyTensor | None:
 def _loaded(path: Path, begin: int, length: int) -> LazyTensor:
     with path.open("rb") as file:
         file.seek(begin)
-        content = io.BytesIO(file.read(length))
-    is_compressed(content)  # raises for what unpacks to gigabytes
-    value = torch.load(content, map_location="cpu", weights_only=True)
+        content = file.read(length)
+    is_compressed(io.BytesIO(content))  # raises for what unpacks to gigabytes
+    value = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     if not isinstance(value, torch.Tensor):
         raise TypeError("it holds no tensor")
     dtype = find_dtype(str(value.dtype))

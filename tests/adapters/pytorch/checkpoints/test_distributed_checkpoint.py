@@ -46,6 +46,15 @@ def test_against_a_file(tmp_path: Path) -> None:
     assert compare_checkpoints(save(tmp_path / "a", state), tmp_path / "a.pt").same
 
 
+def test_elements_that_do_not_lie_one_after_the_other(tmp_path: Path) -> None:
+    whole = torch.arange(24.0).reshape(4, 6)
+    state = {"turned": whole.t(), "columns": whole[:, 1:3]}
+    found = read_checkpoint(save(tmp_path / "a", state)).tensors
+    assert {name: one.read().tolist() for name, one in found.items()} == {
+        name: one.tolist() for name, one in state.items()
+    }
+
+
 def test_what_is_no_weight_is_counted(tmp_path: Path) -> None:
     state = {"w": torch.ones(2), "n": 3, "nested": {"lr": 0.1}}
     found = read_checkpoint(save(tmp_path / "a", state))
