@@ -15,7 +15,8 @@ from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.stretch import Stretch, StretchSearch
-from msprobe.numerics.verdict import RowKind
+from msprobe.core.naming.names import Phase
+from msprobe.trace.leaves import element_count
 
 
 class OtherCode(ComparedEntries):
@@ -47,7 +48,7 @@ class OtherCode(ComparedEntries):
             return None
         if sinks.agree or sinks.losses_agree:
             return None
-        wrong = ((str(self.table.entries[entry].target), raw) for entry, raw in sinks.wrong(0))
+        wrong = ((str(self.table.entries[number].target), raw) for number, raw in sinks.wrong(0))
         return StretchSearch(*dumps, sinks.coarsest).run(wrong)
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
@@ -62,10 +63,11 @@ class OtherCode(ComparedEntries):
         return any(map(_are_other, (whole, inside) if around else (whole,)))
 
     def _has_other_portions(self) -> bool:
-        """Return whether the first difference is how much a call gets at once."""
+        """Return whether the first difference is how many elements a call gets at once."""
         entry = int(self.comparison.row_levels.diverging.nonzero()[0][0])
         rows = self.tensor_inputs(entry) if self.table.entries[entry].of_both else []
-        return bool(rows) and bool(self.comparison.judged.kind[rows[0]] == RowKind.SHAPE)
+        leaves = (self.table.target[rows[0]], self.table.golden[rows[0]]) if rows else ()
+        return len({element_count(leaf.raw) for leaf in leaves if leaf is not None}) > 1
 
     def _described(self, first: int, stretch: Stretch) -> FirstDivergence:
         boundary, calls = stretch.boundary, len(stretch.calls)
@@ -112,7 +114,7 @@ class OtherCode(ComparedEntries):
         first = self.table.numbers_by_name[0][stretch.calls[0]]
         for entry in range(first - 1, -1, -1):
             name = self.table.entries[entry].target
-            if frame is None or name is None or ".forward" not in name:
+            if frame is None or name is None or self.table.keys[entry].phase != Phase.FORWARD.value:
                 continue
             for text in self.comparison.target.stacks.get(name, ()):
                 other = frame_of(text)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sink
-from msprobe.compare.verdict.twins import Raw, Twins, norm_of
+from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY
@@ -65,7 +65,7 @@ class Gradients:
                     largest = max(largest, apart)
                 else:
                     left[side].extend(sink.raw for sink in sinks)
-        return max(largest, self._unions_apart(left))
+        return max(largest, self._twins.unions_distance(*left) if any(left) else 0.0)
 
     @cached_property
     def _size(self) -> float:
@@ -117,25 +117,9 @@ class Gradients:
         near = all(part <= self._twins.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
         return max(parts) if near else math.inf
 
-    def _unions_apart(self, left: tuple[list[Raw], list[Raw]]) -> float:
-        """Return how far what is left on both sides is apart as a whole: parameters that are fused or split hold the
-        same elements, so they have one norm. A part that nothing reaches may be left out on one side."""
-        if not any(left):
-            return 0.0
-        norms = list(map(norm_of_all, left))
-        if not all(left) or not max(norms) > 0.0:
-            return math.inf
-        apart = abs(norms[0] - norms[1]) / max(norms)
-        return apart if apart <= self._twins.allowed(*left[0], *left[1]) else math.inf
-
 
 def _shapes(sinks: Sequence[Sink]) -> set[str]:
     return {str(sink.raw.get("shape")) for sink in sinks}
-
-
-def norm_of_all(raws: Sequence[Raw]) -> float:
-    """Return the L2 norm of all elements of several tensors."""
-    return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
 
 
 def _sum(raws: Sequence[Raw], name: str) -> float:

@@ -22,6 +22,7 @@ from msprobe.core.naming import split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
 from msprobe.trace.trace import Call, Trace, Value
@@ -153,8 +154,7 @@ class StretchSearch:
         target = self._sides[0]
         if self._in_place(call):
             return target.by_place[target.places[call.number]]
-        weights = target.signatures_of(call)
-        return [other for other in target.calls if target.signatures_of(other) == weights]
+        return target.by_signatures.get(tuple(target.signatures_of(call)), [])
 
     def _wrong(self, call: Call, values: Sequence[Value]) -> list[Value]:
         """Return which of the inputs, or results, of a call of the target the golden run does not have."""
@@ -266,6 +266,14 @@ class _Side:
             found.setdefault(self.places[call.number], []).append(call)
         return found
 
+    @cached_property
+    def by_signatures(self) -> dict[tuple[Any, ...], list[Call]]:
+        """The calls with the same parameters, in the order of execution."""
+        found: dict[tuple[Any, ...], list[Call]] = {}
+        for call in self.calls:
+            found.setdefault(tuple(self.signatures_of(call)), []).append(call)
+        return found
+
     def parameters_of(self, call: Call) -> list[Value]:
         return [value for value in call.given if self._is_parameter(value)]
 
@@ -313,7 +321,7 @@ class _Side:
         """The calls with a result that no recorded call gets, and how many numbers it has."""
         used = {signature_of(value.raw) for call in self.calls for value in call.given}
         return [
-            (call, element_count(value.raw) * (2.0 if "complex" in str(value.raw.get("dtype")) else 1.0))
+            (call, element_count(value.raw) * (2.0 if _is_complex(value.raw) else 1.0))
             for call in self.calls
             for value in call.returned
             if signature_of(value.raw) not in used
@@ -324,6 +332,11 @@ def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
     for name, body in dump.data.items():
         if split_entry(name)[1] == Phase.FORWARD.value:
             yield name, body
+
+
+def _is_complex(raw: Raw) -> bool:
+    dtype = find_dtype(str(raw.get("dtype")))
+    return dtype is not None and dtype.kind is DtypeKind.COMPLEX
 
 
 def _function(call: Call) -> str:

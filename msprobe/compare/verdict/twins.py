@@ -10,7 +10,7 @@ from typing import Any
 
 from msprobe.compare.parallel.by_name.joined_record import joined_record
 from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import NORM
+from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import UNMOVED, distance, recorded_count, same_checksums
@@ -82,6 +82,24 @@ class Twins:
         )
         return self.distance(left, right)
 
+    def unions_distance(self, *sides: Sequence[Raw]) -> float:
+        """Return how far the values of both sides are apart, all together: fused and split tensors hold the same
+        elements, so they have one norm and the same extremes. Zeros may be left out on one side."""
+        if not all(sides):
+            return math.inf
+        left, right = (
+            {
+                LARGEST.name: max(as_float(raw.get(LARGEST.name)) for raw in side),
+                SMALLEST.name: min(as_float(raw.get(SMALLEST.name)) for raw in side),
+                NORM.name: norm_of_all(side),
+            }
+            for side in sides
+        )
+        if not all(map(math.isfinite, (*left.values(), *right.values()))):
+            return math.inf
+        apart = distance(left, right, UNMOVED)
+        return apart if apart <= self.allowed(*sides[0], *sides[1]) else math.inf
+
     def _near(self, side: int, raw: Raw) -> list[tuple[Mark, Raw]]:
         """Return the values of a side with as many elements, and a norm that a twin may have."""
         values, norm = self._values[side].get(recorded_count(raw), []), norm_of(raw)
@@ -121,6 +139,11 @@ def mark_of(raw: Raw) -> Mark:
 def norm_of(raw: Raw) -> float:
     """Return the recorded L2 norm of a value; NaN where there is none."""
     return as_float(raw.get(NORM.name))
+
+
+def norm_of_all(raws: Sequence[Raw]) -> float:
+    """Return the L2 norm of all elements of several tensors."""
+    return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
 
 
 def _apart(raw: Raw, other: Raw) -> float:

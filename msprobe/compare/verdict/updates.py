@@ -9,7 +9,6 @@ from functools import cached_property
 from msprobe.compare.records.entries import OPTIMIZER, is_module, stem_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.table.table import LeafTable
-from msprobe.compare.verdict.gradients import norm_of_all
 from msprobe.compare.verdict.sides import Sides
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.core.naming.names import Phase
@@ -38,12 +37,7 @@ class Updates:
             return False  # parameters of one name are compared one by one (``exemptions.other_optimizers``)
         results = [self._results(side) for side in (0, 1)]
         left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
-        if not all(results):
-            return False
-        if not any(left):
-            return True
-        norms = list(map(norm_of_all, left))
-        return all(left) and abs(norms[0] - norms[1]) <= self._twins.allowed(*left[0], *left[1]) * max(norms)
+        return all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
 
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
@@ -70,21 +64,23 @@ class Updates:
 
     @cached_property
     def calls(self) -> frozenset[int]:
-        """The calls that make the updates: those of optimizers, and functions outside of modules behind the backward
-        passes."""
-        keys = self._table.keys
+        """The calls that make the updates: those of optimizers, and functions outside of modules between the backward
+        passes and the last update."""
+        keys, updates = self._table.keys, {*self._calls(0), *self._calls(1)}
         backward = (entry for entry, key in enumerate(keys) if key.phase == Phase.BACKWARD.value)
-        last = max(backward, default=len(keys))
-        behind = (entry for entry in range(last + 1, len(keys)) if keys[entry].phase == Phase.FORWARD.value)
-        functions = (entry for entry in behind if not keys[entry].parent and not is_module(keys[entry]))
-        return frozenset((*functions, *self._calls(0), *self._calls(1)))
+        between = range(max(backward, default=len(keys)) + 1, max(updates, default=0))
+        return frozenset(updates.union(entry for entry in between if self._is_outside(entry)))
 
     def _calls(self, side: int) -> list[int]:
-        """Return the calls of optimizers, and others that change a tensor in place: an update by hand."""
-        keys = self._table.keys
+        """Return the calls of optimizers, and others outside of modules that change a tensor in place."""
         own = (number for number, pair in enumerate(self._table.entries) if pair[side] is not None)
-        forward = (one for one in own if keys[one].phase == Phase.FORWARD.value)
-        return [one for one in forward if keys[one].parent == OPTIMIZER or self._is_in_place(side, one)]
+        outside = (one for one in own if self._is_outside(one))
+        return [one for one in outside if self._table.keys[one].parent == OPTIMIZER or self._is_in_place(side, one)]
+
+    def _is_outside(self, entry: int) -> bool:
+        """Return whether an entry is a function that an optimizer, or the program outside of modules, calls."""
+        key = self._table.keys[entry]
+        return key.phase == Phase.FORWARD.value and key.parent in ("", OPTIMIZER) and not is_module(key)
 
     def _is_in_place(self, side: int, entry: int) -> bool:
         return works_in_place(stem_of(str(self._table.entries[entry][side])))
