@@ -51,8 +51,8 @@ def update(model: nn.Module, buffers: dict[str, torch.Tensor], rate: float) -> N
         one.sub_(buffers[name] * rate)
 
 
-def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1) -> str:
-    """Two steps of SGD with momentum, by an optimizer or by hand."""
+def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1, metric: float = 1.0) -> str:
+    """Two steps of SGD with momentum, by an optimizer or by hand, each with a measure of the data behind it."""
     forget()
     torch.manual_seed(0)
     model: nn.Module = Separate()
@@ -70,6 +70,7 @@ def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1) -> st
             update(model, buffers, rate)
         else:
             optimizer.step()
+        torch.tanh(x[step] * metric).std()
         debugger.stop()
         debugger.step()
     forget()
@@ -89,3 +90,9 @@ def test_another_rate_of_an_update_by_hand_is_not(tmp_path: Path) -> None:
     summary = msprobe.compare(train(tmp_path / "target", joined=True, by_hand=True, rate=0.11), golden).summary
     assert summary.verdict == "diverged"
     assert summary.first_divergence.step == 0
+
+
+def test_what_is_calculated_behind_an_update_is_judged_by_itself(tmp_path: Path) -> None:
+    golden = train(tmp_path / "golden", joined=False, by_hand=False)
+    target = train(tmp_path / "target", joined=True, by_hand=True, metric=1.5)
+    assert msprobe.compare(target, golden).summary.verdict == "diverged"
