@@ -36,8 +36,8 @@ class OtherCode(ComparedEntries):
         return entry, description
 
     def _stretch(self, entry: int) -> Stretch | None:
-        """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no loss or result
-        is wrong."""
+        """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
+        shows it."""
         dumps = self.comparison.target, self.comparison.golden
         sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, merged=dumps[0].merged)
         if (
@@ -46,7 +46,7 @@ class OtherCode(ComparedEntries):
             or not (self._has_other_portions() or self._is_other_code(sinks, entry))
         ):
             return None
-        if sinks.agree or sinks.losses_agree:
+        if sinks.agree:
             return None
         wrong = ((str(self.table.entries[number].target), raw) for number, raw in sinks.wrong(0))
         return StretchSearch(*dumps, sinks.coarsest).run(wrong)

@@ -141,13 +141,9 @@ class StretchSearch:
         return golden.by_place.get(target.places.get(call.number, _NOWHERE), [])
 
     def _with_parameter(self, call: Call) -> list[Call]:
-        near = (
-            other
-            for value in self._sides[0].parameters_of(call)
-            for other, one in self._sides[1].by_parameter.get(element_count(value.raw), ())
-            if same_values(value.raw, one.raw)
-        )
-        return sorted({call.number: call for call in near}.values(), key=lambda one: one.number)
+        golden = self._sides[1]
+        near = (other for value in self._sides[0].parameters_of(call) for other in golden.calls_with(value.raw))
+        return sorted({other.number: other for other in near}.values(), key=lambda one: one.number)
 
     def _like(self, call: Call) -> list[Call]:
         """Return the calls of the target in the place of one, itself among them."""
@@ -292,13 +288,24 @@ class _Side:
     def _is_parameter(self, value: Value) -> bool:
         return value.leaf.slot == PARAMETER or signature_of(value.raw) in self.parameters
 
+    def calls_with(self, raw: Raw) -> list[Call]:
+        """Return the calls that get a parameter: this one, else those that get one like it."""
+        exact = self._by_parameter.get(signature_of(raw), ())
+        return [call for call, _ in exact] or [
+            call
+            for pairs in self._by_parameter.values()
+            if element_count(pairs[0][1]) == element_count(raw)
+            for call, one in pairs
+            if same_values(raw, one)
+        ]
+
     @cached_property
-    def by_parameter(self) -> dict[float, list[tuple[Call, Value]]]:
-        """The calls that get a parameter, with it, by its number of elements."""
-        found: dict[float, list[tuple[Call, Value]]] = {}
+    def _by_parameter(self) -> dict[Any, list[tuple[Call, Raw]]]:
+        """The calls that get a parameter, with it, by its signature."""
+        found: dict[Any, list[tuple[Call, Raw]]] = {}
         for call in self.calls:
             for value in self.parameters_of(call):
-                found.setdefault(element_count(value.raw), []).append((call, value))
+                found.setdefault(signature_of(value.raw), []).append((call, value.raw))
         return found
 
     def maker(self, value: Value) -> Call | None:
