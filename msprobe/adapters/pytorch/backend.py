@@ -26,6 +26,7 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
+from msprobe.adapters.pytorch.taps.read_tap import TorchReadTap
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.captured_values import CapturedTensorOps
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
@@ -74,6 +75,7 @@ def make_backend(
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
+        TorchReadTap(current, thread),
         settled,
     ]
     modules = TorchModuleTap(current, thread, gradients, apis.in_place_of)

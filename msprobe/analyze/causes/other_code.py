@@ -39,7 +39,7 @@ class OtherCode(ComparedEntries):
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
         shows it."""
         dumps = self.comparison.target, self.comparison.golden
-        sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, merged=dumps[0].merged)
+        sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, dumps)
         if (
             not sinks.comparable
             or self.table.gradient_factor != 1.0

@@ -35,7 +35,7 @@ from msprobe.compare.table.table import LeafTable, Ranges
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.store.tensor_reader import read_stored, read_tensor
+from msprobe.core.store.tensor_reader import file_inside, read_stored, read_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.numerics.metrics.elements import SAME, element_difference
 from msprobe.numerics.metrics.tensor import TensorDifference, tensor_difference
@@ -218,7 +218,7 @@ def _difference(
         problem = f"the {'target' if left is None else 'golden'} has no tensor file"
         return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
     try:
-        (n, n_dtype), (b, b_dtype) = read_stored(_inside(folder, left)), read_stored(_inside(other, right))
+        (n, n_dtype), (b, b_dtype) = read_stored(file_inside(folder, left)), read_stored(file_inside(other, right))
         n, b = cut_tensor(n, ranges), cut_tensor(b, golden_ranges)
         other_file = _other_file(TARGET, n, n_dtype, record) or _other_file("golden run", b, b_dtype, golden_record)
         multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
@@ -261,9 +261,3 @@ def _other_file(side: str, tensor: Array, dtype: str, record: Mapping[str, Any])
     if not recorded.is_native and dtype in ("float32", "complex64"):
         return ""  # what a framework cannot save as it is
     return f"the file of the {side} holds {dtype}, its record says {record.get('dtype')}"
-
-
-def _inside(folder: Path, name: str) -> Path:
-    if Path(name).name != name:
-        raise ReadError(f"data_name {name!r} does not name a file in {folder}")
-    return folder / name

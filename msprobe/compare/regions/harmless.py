@@ -349,21 +349,25 @@ class HarmlessDifferences:
 
     @cached_property
     def _has_all_gradients(self) -> bool:
-        """Whether both sides record the gradients of all parameters that optimizers train."""
+        """Whether both sides record the gradients of all parameters that optimizers train; without optimizers the same
+        ones."""
+        entries = [one for one, key in enumerate(self._table.keys) if key.phase == Phase.PARAMETERS_GRAD.value]
         known = {
-            f"{path_of(key.stem)}.{leaf.suffix.lstrip('.')}".lstrip(".")
-            for number, key in enumerate(self._table.keys)
-            if key.phase == Phase.PARAMETERS_GRAD.value and self._has_both(number)
+            f"{path_of(self._table.keys[number].stem)}.{leaf.suffix.lstrip('.')}".lstrip(".")
+            for number in entries
+            if self._has_both(number)
             for row in self._table.rows_of(number)
             if (leaf := self._table.target[row]) is not None
         }
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
+        if not any(trained):
+            return bool(entries) and all(map(self._has_both, entries))
         return all(trained) and known.issuperset(set().union(*trained))
 
     @cached_property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._verdicts, merged=self._dumps[0].merged)
+        return Sinks(self._table, self._measured, self._verdicts, self._dumps)
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of

@@ -17,9 +17,11 @@ from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses
+from msprobe.compare.verdict.reads import Reads
 from msprobe.compare.verdict.sides import Sides, Sink
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
@@ -33,20 +35,22 @@ class Sinks:
     """The values that leave a step, on both sides, and how far each is from its twin.
 
     Args:
-        table: both dumps.
+        table: both dumps as a table.
         measured: the differences of all rows.
         judged: the verdicts of all rows.
-        merged: whether a side stands for several ranks.
+        dumps: both dumps, target first.
     """
 
-    def __init__(self, table: LeafTable, measured: Measured, judged: Judged, *, merged: bool = False) -> None:
-        self.comparable = not (merged or table.across or table.model_file is not None)
+    def __init__(self, table: LeafTable, measured: Measured, judged: Judged, dumps: Sequence[Dump]) -> None:
+        self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self.coarsest = float(measured.passed.max(initial=0.0))
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
-        self.twins, self.sides = Twins((target, golden), self.coarsest), Sides(table)
+        folders = [dump.tensor_folder for dump in dumps]
+        self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
         self._losses = Losses(self.sides, self.twins)
         self._gradients = Gradients(table, self._kind, self._worst, self.twins)
+        self._reads = Reads(dumps, self.coarsest)
         self._apart: dict[tuple[int, int], float] = {}
 
     @cached_property
@@ -112,7 +116,10 @@ class Sinks:
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
         partner = None if joined or leaf is None or not is_tensor(leaf.raw) else leaf.raw
-        return self.twins.apart(side, raw, partner)
+        apart = self.twins.apart(side, raw, partner)
+        if math.isfinite(apart) or self._has_counterpart(row) or self._reads.are_others:
+            return apart
+        return self.twins.rows.apart(side, raw)
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
@@ -143,10 +150,15 @@ class Sinks:
     def _result_apart(self, side: int, sink: Sink) -> float:
         """Return how far a result is from its twin. One without counterpart of its shape may be a part, or a batch, of
         what the other side computes: then all such results of the module are compared as a whole, or what is made of
-        it. Of several results of a call one that nothing gets leaves the step no more than a local variable does."""
+        it, or what the program reads in the end. Of several results of a call one that nothing gets leaves the step no
+        more than a local variable does."""
         apart = self._alone_or_whole_apart(side, sink)
         if math.isfinite(apart) or self._has_counterpart(sink.row):
             return apart
+        if math.isfinite(self._reads.apart):
+            return self._reads.apart
+        if self._has_rows(side, sink.row, sink.raw):
+            return 0.0
         if any(True for _ in self._users(side, sink.raw, sink.entry)):
             return self._uses_apart(side, sink.entry, sink.raw)
         others = (other for other in self._results[side] if other.entry == sink.entry and other.row != sink.row)
@@ -162,6 +174,20 @@ class Sinks:
         """Return whether both sides have a value of one shape in a row."""
         return None not in (self._table.target[row], self._table.golden[row]) and self._kind[row] != RowKind.SHAPE
 
+    @cached_property
+    def _is_a_part(self) -> tuple[bool, bool]:
+        """By side whether its results without counterpart are parts of what the other side computes."""
+        target, golden = (
+            not self._reads.are_others
+            and all(
+                math.isfinite(self._value_apart(side, sink.row, sink.raw))
+                for sink in self._results[side]
+                if not self._has_counterpart(sink.row)
+            )
+            for side in (0, 1)
+        )
+        return target, golden
+
     def _place(self, side: int, sink: Sink) -> tuple[str, str]:
         leaf = (self._table.target, self._table.golden)[side][sink.row]
         return self.sides.key(sink.entry).stem, "" if leaf is None else leaf.suffix
@@ -176,10 +202,22 @@ class Sinks:
         return {place: self.twins.joined_distance(*sides) for place, sides in wholes.items()}
 
     def uses_agree(self, row: int) -> bool:
-        """Return whether what is made of the values of a row has twins, on both sides as far as they have one."""
+        """Return whether what is made of the values of a row has twins, on both sides as far as they have one; or what
+        the programs read, where the row has other portions, or the programs are other code."""
+        if math.isfinite(self._reads.apart) and (self._table.alone or not self._has_counterpart(row)):
+            return True
         leaves = enumerate((self._table.target[row], self._table.golden[row]))
         tensors = ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
-        return all(math.isfinite(self._uses_apart(side, self._entry_of(row), raw)) for side, raw in tensors)
+        return all(
+            math.isfinite(self._uses_apart(side, self._entry_of(row), raw)) or self._has_rows(side, row, raw)
+            for side, raw in tensors
+        )
+
+    def _has_rows(self, side: int, row: int, raw: Raw) -> bool:
+        """Return whether the other side has the rows of a value without counterpart, as far as it computes them."""
+        if self._has_counterpart(row):
+            return False
+        return self.has_twin(side, row, raw) or (self._is_a_part[1 - side] and self.twins.rows.has_any(side, raw))
 
     def _uses_apart(self, side: int, entry: int, raw: Raw) -> float:
         """Return how far what is made of a value outside of all modules is from its twins, infinite where something has

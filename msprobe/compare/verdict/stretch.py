@@ -70,7 +70,7 @@ class StretchSearch:
         target_raws, golden_raws = (
             (value.raw for call in trace.calls for value in call.values) for trace in self._traces
         )
-        self._twins = Twins((target_raws, golden_raws), coarsest)
+        self._twins = Twins((target_raws, golden_raws), coarsest, [dump.tensor_folder for dump in dumps])
         self._sides = tuple(_Side(*both) for both in zip(self._traces, dumps, strict=True))
         self._others: dict[int, list[Call]] = {}
 
@@ -161,7 +161,21 @@ class StretchSearch:
             return True
         if self._is_reordered and self._twins.are_in_another_order(0, value.raw):
             return True
-        return self._has_joined_twin(call, number, value)
+        return self._has_joined_twin(call, number, value) or self._has_row_twins(call, number, value)
+
+    def _has_row_twins(self, call: Call, number: int, value: Value) -> bool:
+        """Return whether one run has the rows of a value of the other one: of a value of the target, or of all smaller
+        ones that the golden run has in its place."""
+        rows = self._twins.rows
+        if math.isfinite(rows.apart(0, value.raw)):
+            return True
+        returned = value in call.returned
+        parts = [
+            raw
+            for raw in self._sides[1].values_at(self._counterparts(call), number, returned=returned)
+            if element_count(raw) < element_count(value.raw)
+        ]
+        return bool(parts) and rows.has_any(0, value.raw) and all(math.isfinite(rows.apart(1, raw)) for raw in parts)
 
     @cached_property
     def _is_reordered(self) -> bool:

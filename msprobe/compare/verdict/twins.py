@@ -6,9 +6,11 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from msprobe.compare.parallel.by_name.joined_record import joined_record
+from msprobe.compare.verdict.row_twins import RowTwins
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
@@ -30,14 +32,17 @@ class Twins:
     Args:
         sides: the recorded tensors of target and golden run.
         coarsest: the unit round-off of the coarsest dtype that a value has passed.
+        folders: where the files of their tensors lie.
     """
 
-    def __init__(self, sides: tuple[Iterable[Raw], Iterable[Raw]], coarsest: float) -> None:
-        self._sides, self.coarsest = sides, coarsest
+    def __init__(
+        self, sides: tuple[Iterable[Raw], Iterable[Raw]], coarsest: float, folders: Sequence[Path] = ()
+    ) -> None:
+        self._sides, self.coarsest, self._folders = sides, coarsest, folders
 
     def turned(self) -> Twins:
         """Return the same with the sides exchanged."""
-        other = Twins(self._sides, self.coarsest)
+        other = Twins(self._sides, self.coarsest, self._folders[::-1])
         other._values, other._most_allowed = self._values[::-1], self._most_allowed
         return other
 
@@ -99,6 +104,12 @@ class Twins:
             return math.inf
         apart = distance(left, right, UNMOVED)
         return apart if apart <= self.allowed(*sides[0], *sides[1]) else math.inf
+
+    @cached_property
+    def rows(self) -> RowTwins:
+        """The rows of all values."""
+        sides = [[raw for own in values.values() for _, raw in own] for values in self._values]
+        return RowTwins(sides, self._folders, self.allowed)
 
     def _near(self, side: int, raw: Raw) -> list[tuple[Mark, Raw]]:
         """Return the values of a side with as many elements, and a norm that a twin may have."""

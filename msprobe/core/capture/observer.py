@@ -68,6 +68,10 @@ class Observer(Protocol):
         """Note that the program calls ``backward`` or ``zero_grad``."""
         ...
 
+    def value_read(self, kind: str, value: Any) -> None:
+        """Note that the program takes the numbers out of a tensor, by a call of ``kind`` (``item``, ``tolist``)."""
+        ...
+
     def training_call(self, kind: str, facts: Callable[[], Mapping[str, Any] | None], optimizer: Any) -> None:
         """Note a call that moves a training on, with what ``facts()`` says of it: nothing is noted where that is None.
 

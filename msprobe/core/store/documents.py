@@ -143,6 +143,14 @@ class GradientCall(BaseModel):
     stack: list[str] = Field(description="where it is called: frames, innermost first")
 
 
+class ValueRead(BaseModel):
+    """A floating-point tensor whose numbers the program takes, outside of modules and optimizers."""
+
+    call: str = Field(description="`item`, `tolist`, `numpy`, `__float__` or `__repr__`")
+    value: Value
+    stack: list[str] | None = Field(default=None, description="where it is called: frames, innermost first")
+
+
 class TrainingCall(BaseModel):
     """One call that moves a training on, with what it was told and did."""
 
@@ -231,6 +239,9 @@ class DumpDocument(BaseModel):
     )
     optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
     gradient_calls: list[GradientCall] | None = Field(default=None, description="in the order of execution")
+    reads: list[ValueRead] | None = Field(
+        default=None, description="values that the program reads, the first 1,000 of a step, in the order of execution"
+    )
     gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
     perturbed: int | None = Field(
         default=None, description="with `perturb`: the seed by which parameters and inputs were moved"

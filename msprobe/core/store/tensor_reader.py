@@ -163,6 +163,17 @@ def read_tensor(path: Path) -> Array:
     return read_stored(path)[0]
 
 
+def file_inside(folder: Path, name: str) -> Path:
+    """Return the path of the tensor file that a record names.
+
+    Raises:
+        ReadError: the name leads out of the folder.
+    """
+    if Path(name).name != name:
+        raise ReadError(f"data_name {name!r} does not name a file in {folder}")
+    return folder / name
+
+
 def read_stored(path: Path) -> tuple[Array, str]:
     """Return what ``read_tensor`` returns, and the dtype in which the file holds the elements.
 

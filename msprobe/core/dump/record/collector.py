@@ -28,6 +28,8 @@ from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import ATTRIBUTES
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+_MOST_READS = 1000
+"""How many values that the program reads a step records: some programs read every element of a tensor by itself."""
 _FRAMES = 4
 """The stack frames of the tool between the begin of a call and ``_note_stack``."""
 
@@ -61,6 +63,7 @@ class Collector:
         self.parameters = ParameterRecords(recorder, backend.modules, thread)
         self._groups: set[str] = set()
         self._optimizers: list[weakref.ref[Any]] = []
+        self._reads = 0
 
     # ---- calls of functions ----
 
@@ -213,6 +216,18 @@ class Collector:
         if self._plan.stacks:
             item = {"call": kind, "stack": self._stacks.text(self._stacks.capture())}
             self.recorder.sink.write(HeaderItem("gradient_calls", item))
+
+    @records
+    def value_read(self, kind: str, value: Any) -> None:
+        """Record a value that the program reads outside of modules and optimizers, the first ones of a step."""
+        if self._thread.scopes or not self._plan.bodies or self.recorder.closed or self._reads >= _MOST_READS:
+            return
+        self._reads += 1
+        with self._thread.quiet():
+            item: dict[str, Any] = {"call": kind, "value": self.recorder.describer.node(value, "")}
+            if self._plan.stacks:
+                item["stack"] = self._stacks.text(self._stacks.capture())
+            self.recorder.sink.write(HeaderItem("reads", item))
 
     @records
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:

@@ -1,0 +1,58 @@
+"""Observe where the program takes numbers out of tensors: what it prints, returns or decides by. They leave the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
+from msprobe.core.capture.observer import CurrentObserver
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import copy_signature
+
+_READERS = "item", "tolist", "numpy", "__float__", "__repr__"
+
+
+class TorchReadTap:
+    """Tells the observer of the floating-point values that the program reads, each once: what a reader itself calls
+    (``print`` reads every number of a tensor) is its own affair.
+
+    Args:
+        current: holds the current observer.
+        thread: is busy while a reader runs.
+    """
+
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
+        self._thread = thread
+        self._patches = Patches()
+        for name in _READERS:
+            plan_wrapper(self._patches, torch.Tensor, name, self._reporting)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        with RECOMPILE_GUARD.in_force(self._patches):
+            yield
+
+    def reset(self) -> None:
+        """Do nothing: reads have no numbers."""
+
+    def _reporting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        thread, current, name = self._thread, self._current, original.__name__
+
+        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            observer = current.observer
+            if observer is None or thread.busy or is_traced() or not isinstance(tensor, torch.Tensor):
+                return original(tensor, *args, **kwargs)
+            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+                observer.value_read(name, tensor)
+            with thread.quiet():
+                return original(tensor, *args, **kwargs)
+
+        copy_signature(read, original)
+        return read
