@@ -30,13 +30,15 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of, stem_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.stretch import Stretch, StretchSearch
 from msprobe.core.naming.names import Phase
+from msprobe.core.naming.parser import split_entry
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
@@ -349,20 +351,10 @@ class HarmlessDifferences:
 
     @cached_property
     def _has_all_gradients(self) -> bool:
-        """Whether both sides record the gradients of all parameters that optimizers train; without optimizers the same
-        ones."""
-        entries = [one for one, key in enumerate(self._table.keys) if key.phase == Phase.PARAMETERS_GRAD.value]
-        known = {
-            f"{path_of(self._table.keys[number].stem)}.{leaf.suffix.lstrip('.')}".lstrip(".")
-            for number in entries
-            if self._has_both(number)
-            for row in self._table.rows_of(number)
-            if (leaf := self._table.target[row]) is not None
-        }
+        """Whether both sides record the gradients of all parameters that their optimizers train."""
+        known = [_gradient_names(dump) for dump in self._dumps]
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
-        if not any(trained):
-            return bool(entries) and all(map(self._has_both, entries))
-        return all(trained) and known.issuperset(set().union(*trained))
+        return all(trained) and all(own <= names for own, names in zip(trained, known, strict=True))
 
     @cached_property
     def sinks(self) -> Sinks:
@@ -626,3 +618,13 @@ def _has_state(key: EntryKey) -> bool:
 def _is_inside(key: EntryKey, path: str) -> bool:
     own = path_of(key.stem)
     return not path or own == path or own.startswith(f"{path}.")
+
+
+def _gradient_names(dump: Dump) -> set[str]:
+    """Return the names of the parameters whose gradients a dump has."""
+    return {
+        f"{path_of(stem_of(name))}.{key}".lstrip(".")
+        for name, body in dump.data.items()
+        if split_entry(name)[1] == Phase.PARAMETERS_GRAD.value
+        for key in body
+    }

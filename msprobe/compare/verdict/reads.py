@@ -9,6 +9,7 @@ from functools import cached_property
 from msprobe.compare.verdict.twins import Raw, Twins
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
+from msprobe.trace.leaves import element_count
 
 _READS = "reads"
 
@@ -26,8 +27,9 @@ class Reads:
 
     @property
     def are_others(self) -> bool:
-        """Whether both programs read numbers, and not the same."""
-        return all(self._values) and not math.isfinite(self.apart)
+        """Whether both programs read as many numbers, and not the same."""
+        target, golden = (sum(map(element_count, raws)) for raws in self._values)
+        return 0 < target == golden and not math.isfinite(self.apart)
 
     @cached_property
     def apart(self) -> float:

@@ -67,9 +67,9 @@ class Sinks:
 
     @cached_property
     def agree(self) -> bool:
-        """Whether every value that leaves the step has a twin. Two frameworks, a model file and merged ranks record
-        other calls and results, so that theirs say nothing."""
-        return self.comparable and math.isfinite(self.apart)
+        """Whether every value that leaves the step has a twin, and the programs read the same in the end. Two
+        frameworks, a model file and merged ranks record other calls and results, so that theirs say nothing."""
+        return self.comparable and math.isfinite(self.apart) and not self._reads.are_others
 
     @cached_property
     def updates(self) -> Updates:
@@ -113,11 +113,13 @@ class Sinks:
     def _find_apart(self, side: int, row: int, raw: Raw) -> float:
         if math.isfinite(apart := self._row_apart(row)):
             return apart
+        if any(sink.row == row for sink in self._losses.sinks[side]) and math.isfinite(self._losses.apart):
+            return self._losses.apart
         leaf = (self._table.golden, self._table.target)[side][row]
         joined = row in self._table.together
         partner = None if joined or leaf is None or not is_tensor(leaf.raw) else leaf.raw
         apart = self.twins.apart(side, raw, partner)
-        if math.isfinite(apart) or self._has_counterpart(row) or self._reads.are_others:
+        if math.isfinite(apart) or self._has_counterpart(row):
             return apart
         return self.twins.rows.apart(side, raw)
 
@@ -178,8 +180,7 @@ class Sinks:
     def _is_a_part(self) -> tuple[bool, bool]:
         """By side whether its results without counterpart are parts of what the other side computes."""
         target, golden = (
-            not self._reads.are_others
-            and all(
+            all(
                 math.isfinite(self._value_apart(side, sink.row, sink.raw))
                 for sink in self._results[side]
                 if not self._has_counterpart(sink.row)
