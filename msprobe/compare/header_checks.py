@@ -23,7 +23,16 @@ _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDoc
     {
         *("kernel_source", "model_file", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
-        *("gradient_calls", "reads", "inputs_fed", "perturbed", "scheduled_tokens", "sampled", "kept_for", "not_measured"),
+        *(
+            "gradient_calls",
+            "reads",
+            "inputs_fed",
+            "perturbed",
+            "scheduled_tokens",
+            "sampled",
+            "kept_for",
+            "not_measured",
+        ),
         *("parameters_after_step", "gradients_of_step", "training_calls", "model_parameters"),
     }
 )

@@ -65,9 +65,7 @@ def score(folder: Path, whole: bool, read: bool, task: str = "statistics", windo
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("read", "task"), [(True, "statistics"), (False, "tensor")])
-def test_tokens_one_by_one_are_a_part_of_the_whole(
-    recordings: Recordings, read: bool, task: str, turned: bool
-) -> None:
+def test_tokens_one_by_one_are_a_part_of_the_whole(recordings: Recordings, read: bool, task: str, turned: bool) -> None:
     pair = [recordings(score, whole, read, task) for whole in (False, True)]
     result = msprobe.compare(*(pair[::-1] if turned else pair))
     assert result.verdict == "same", result.summary.first_divergence
