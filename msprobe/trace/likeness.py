@@ -145,12 +145,14 @@ def _roundoff(name: str) -> float:
     return _ROUNDINGS * dtype.unit_roundoff if dtype is not None else 0.0
 
 
-def is_part(raw: Raw, whole: Raw) -> bool:
-    """Return whether a tensor may hold some elements of a larger one of its dtype, as statistics tell."""
+def is_part(raw: Raw, whole: Raw, allowed: float = 0.0) -> bool:
+    """Return whether a tensor may hold some elements of a larger one of its dtype, as statistics tell; each may be
+    rounded by ``allowed`` of the largest one."""
     if raw.get("dtype") != whole.get("dtype") or not 1 < element_count(raw) < element_count(whole):
         return False
     ends = [(as_float(one.get(SMALLEST.name)), as_float(one.get(LARGEST.name))) for one in (raw, whole)]
-    return ends[1][0] <= ends[0][0] < ends[0][1] <= ends[1][1]
+    rounding = allowed * max(map(abs, ends[1])) if allowed else 0.0
+    return ends[1][0] - rounding <= ends[0][0] < ends[0][1] <= ends[1][1] + rounding
 
 
 def is_boolean(raw: Raw) -> bool:

@@ -23,8 +23,8 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
-from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import same_values
+from msprobe.trace.leaves import data_name, element_count
+from msprobe.trace.likeness import is_part, same_values
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -53,6 +53,8 @@ class _Boundary(NamedTuple):
     value: Value
     inputs: list[Value]
     """The wrong inputs of the call; of a result that is wrong by itself none."""
+    beyond_parts: bool = False
+    """Whether values before it may be parts of those of the golden run."""
 
 
 class StretchSearch:
@@ -122,12 +124,26 @@ class StretchSearch:
         return None
 
     def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
+        """Return the first sink; one that may be a part of what the golden run has in its place is none, but where all
+        may be."""
+        values = list(self._values_of(sinks))
+        value = next((one for one in values if not self._may_be_part(one)), next(iter(values), None))
+        return None if value is None else _Boundary(value, [value], value is not values[0])
+
+    def _values_of(self, sinks: Iterable[tuple[str, Raw]]) -> Iterator[Value]:
         for name, raw in sinks:
             call = self._traces[0].by_name.get(name)
-            value = None if call is None else next((one for one in call.returned if one.raw is raw), None)
-            if value is not None:
-                return _Boundary(value, [value])
-        return None
+            yield from (one for one in (() if call is None else call.returned) if one.raw is raw)
+
+    def _may_be_part(self, value: Value) -> bool:
+        """Return whether no statistic says that a result is no part of one that the golden run has in its place. With
+        files this is known."""
+        if data_name(value.raw) is not None:
+            return False
+        returned = value in value.call.returned
+        number = (value.call.returned if returned else self._sides[0].data(value.call)).index(value)
+        others = self._sides[1].values_at(self._counterparts(value.call), number, returned=returned)
+        return any(is_part(value.raw, other, self._twins.allowed(value.raw, other)) for other in others)
 
     def _counterparts(self, call: Call) -> list[Call]:
         """Return the calls of the golden run in the place of one of the target, else those that get one of its
@@ -166,16 +182,12 @@ class StretchSearch:
     def _has_row_twins(self, call: Call, number: int, value: Value) -> bool:
         """Return whether one run has the rows of a value of the other one: of a value of the target, or of all smaller
         ones that the golden run has in its place."""
-        rows = self._twins.rows
-        if math.isfinite(rows.apart(0, value.raw)):
+        rows, raw = self._twins.rows, value.raw
+        if math.isfinite(rows.apart(0, raw)):
             return True
-        returned = value in call.returned
-        parts = [
-            raw
-            for raw in self._sides[1].values_at(self._counterparts(call), number, returned=returned)
-            if element_count(raw) < element_count(value.raw)
-        ]
-        return bool(parts) and rows.has_any(0, value.raw) and all(math.isfinite(rows.apart(1, raw)) for raw in parts)
+        others = self._sides[1].values_at(self._counterparts(call), number, returned=value in call.returned)
+        parts = [other for other in others if element_count(other) < element_count(raw)]
+        return bool(parts) and rows.has_any(0, raw) and all(math.isfinite(rows.apart(1, one)) for one in parts)
 
     @cached_property
     def _is_reordered(self) -> bool:
@@ -229,13 +241,19 @@ class StretchSearch:
         waiting = list(boundary.inputs)
         while waiting:
             value = waiting.pop()
-            maker = value.call if value in value.call.returned else self._sides[0].maker(value)
-            if maker is None or not self._wrong(maker, maker.returned):
+            maker = self._sides[0].maker(value)
+            if maker is None or not self._certainly_wrong(maker, maker.returned, boundary):
                 stretch.add(value.call.number)
             elif maker.number not in stretch:
                 stretch.add(maker.number)
-                waiting += self._wrong(maker, self._sides[0].data(maker))
+                waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
         return stretch
+
+
+    def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
+        """Return what ``_wrong`` does; behind a sink that is no part of what the golden run has, but what may be one."""
+        wrong = self._wrong(call, values)
+        return [one for one in wrong if not self._may_be_part(one)] if boundary.beyond_parts else wrong
 
 
 class _Side:
