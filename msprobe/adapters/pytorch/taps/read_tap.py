@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,18 +19,25 @@ from msprobe.core.capture.wrap import copy_signature
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
+class _Running(threading.local):
+    """Whether a reader runs in this thread."""
+
+    reader = False
+
+
 class TorchReadTap:
     """Tells the observer of the floating-point values that the program reads, each once: what a reader itself calls
     (``print`` reads every number of a tensor) is its own affair.
 
     Args:
         current: holds the current observer.
-        thread: is busy while a reader runs.
+        thread: is busy while the tool itself reads.
     """
 
     def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
         self._current = current
         self._thread = thread
+        self._running = _Running()
         self._patches = Patches()
         for name in _READERS:
             plan_wrapper(self._patches, torch.Tensor, name, self._reporting)
@@ -43,16 +51,19 @@ class TorchReadTap:
         """Do nothing: reads have no numbers."""
 
     def _reporting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        thread, current, name = self._thread, self._current, original.__name__
+        thread, current, running, name = self._thread, self._current, self._running, original.__name__
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             observer = current.observer
-            if observer is None or thread.busy or is_traced() or not isinstance(tensor, torch.Tensor):
+            if observer is None or thread.busy or running.reader or is_traced() or not isinstance(tensor, torch.Tensor):
                 return original(tensor, *args, **kwargs)
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
                 observer.value_read(name, tensor)
-            with thread.quiet():
+            running.reader = True
+            try:
                 return original(tensor, *args, **kwargs)
+            finally:
+                running.reader = False
 
         copy_signature(read, original)
         return read
