@@ -23,11 +23,16 @@ SLOW = {
 }
 """They run many programs, some of several processes."""
 WIDE = {
+    "docs/guide/acc_check.md",
+    "docs/guide/collection/compile.md",
     "docs/guide/collection/integrations.md",
     "docs/guide/collection/when_it_matters.md",
     "docs/guide/compiled_modules.md",
+    "docs/guide/filters.md",
+    "docs/guide/many_ranks.md",
     "docs/guide/monitor.md",
     "docs/guide/noise.md",
+    "docs/guide/parallel_layouts.md",
     "docs/guide/servers.md",
 }
 """They take longest, and what they show is tested elsewhere too: the matrix runs them, CI the others."""
