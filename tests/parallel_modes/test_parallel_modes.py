@@ -16,7 +16,7 @@ from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-SAMPLE = ("by_hand", "tp", "1f1b", "experts")
+SAMPLE = ("by_hand", "tp_by_hand", "tp", "1f1b", "experts")
 """The modes that CI runs, with all their faults."""
 _LINE = re.compile(r":(\d+) in ")
 
