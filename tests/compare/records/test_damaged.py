@@ -184,6 +184,7 @@ WAYS: list[dict[str, Any]] = [
 @example([(7, "set", "", None)], "dump.json", "tensor", "default", {})  # a whole tensor
 @example([(3, "set", "", 7)], "stack.json", "statistics", "default", {})  # the frames of a call
 @example([(4, "set", "", 7)], "stack.json", "statistics", "default", {})  # one of its frames
+@example([(0, "set", "", {"": None})], "construct.json", "statistics", "default", {})  # the parent of a call
 def test_any_change_of_a_document_is_borne(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, str, Any, Any]],
@@ -405,6 +406,8 @@ PIECES = [
     st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 40), st.sampled_from(PIECES)), min_size=1, max_size=3),
     st.sampled_from(["dump.json", "stack.json", "construct.json"]),
 )
+@example([(1949, 18, b"{")], "dump.json")  # the name of an entry
+@example([(1949, 11, b"{")], "dump.json")
 def test_any_bytes_of_a_document_are_borne(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, bytes]], document: str
 ) -> None:
