@@ -19,7 +19,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
     del os.environ[name]
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
-from tests import forked  # noqa: E402
+from tests import forked, matrices  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, figures_of, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
@@ -90,6 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     name = config.getoption("matrix")
     if name and name not in MATRICES:
         raise pytest.UsageError(f"there is no matrix {name!r}; the names are {', '.join(MATRICES)}")
+    matrices.whole.asked = bool(name)
     config.stash[BEGIN] = time.monotonic()
     config.pluginmanager.register(LongCollections())
     gc.set_threshold(20_000)  # the usual 700 objects take a tenth of the time of the suite

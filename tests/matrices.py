@@ -68,6 +68,15 @@ MATRICES: dict[str, str] = {
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""
+
+
+class _Whole:
+    """Whether a matrix runs, so that all of its cases are asked for."""
+
+    asked = False
+
+
+whole = _Whole()
 _LISTED_PACKAGES = ("torch", "mindspore", "numpy", "hypothesis")
 _LISTED_FAULTS = 50
 
@@ -76,14 +85,17 @@ def matrix_params(name: str, cases: Iterable[object], sample: Collection[str]) -
     """Mark the cases of a parametrisation as tests of the matrix ``name``.
 
     ``cases`` are values or ``pytest.param`` objects; ``sample`` holds the ids of those that CI runs too (the text of
-    the value where a case has no id of its own).
+    the value where a case has no id of its own). Where no matrix runs, the cases are the sample: to collect the others
+    takes seconds in each process.
     """
-    result = []
+    result, others = [], []
     for case in cases:
         values, marks, label = _parts(case)
         mark = pytest.mark.matrix(name, sample=label in sample)
-        result.append(pytest.param(*values, id=label, marks=[*marks, mark]))
-    return result
+        (result if label in sample or whole.asked else others).append(
+            pytest.param(*values, id=label, marks=[*marks, mark])
+        )
+    return result or others
 
 
 def _parts(case: object) -> tuple[tuple[object, ...], Collection[pytest.MarkDecorator | pytest.Mark], str]:

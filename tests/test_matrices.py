@@ -77,11 +77,18 @@ def test_an_unknown_matrix_is_refused_with_the_names(tmp_path: Path) -> None:
     assert "fuzz" in message
 
 
-def test_cases_of_a_parametrisation_keep_their_ids_and_marks() -> None:
+def test_cases_of_a_parametrisation_keep_their_ids_and_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices.whole, "asked", True)
     cases = matrix_params("big", [(1, 2), pytest.param(3, 4, id="last", marks=pytest.mark.slow)], sample={"1-2"})
     assert [(case.values, case.id) for case in cases] == [((1, 2), "1-2"), ((3, 4), "last")]
     assert [mark.name for mark in cases[1].marks] == ["slow", "matrix"]
     assert [case.marks[-1].mark.kwargs["sample"] for case in cases] == [True, False]
+
+
+def test_where_no_matrix_runs_the_cases_are_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices.whole, "asked", False)
+    assert [case.id for case in matrix_params("big", [1, 2, 3], sample={"2"})] == ["2"]
+    assert [case.id for case in matrix_params("big", [1, 2], sample=())] == ["1", "2"]  # a test needs a case
 
 
 def test_the_page_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.coarsest import other_formats
-from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
+from msprobe.compare.differences.row_remarks import UNJUDGED, Remark, mode_that_differs
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
@@ -27,7 +27,6 @@ from msprobe.numerics.verdict import Level, RowKind
 from msprobe.trace.leaves import NO_WHOLE, element_count, row_name
 
 _MEASURES = (*STATISTIC_NAMES, "md5")
-_LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
 _NULLS = {  # by: null in the target, null in the golden run
     (True, False): "null in the target and recorded in the golden run",
     (False, True): "recorded in the target and null in the golden run",
@@ -153,16 +152,18 @@ def _has_nothing(target: Any, golden: Any) -> bool:
 def _lacking_numbers(comparison: Comparison) -> tuple[list[str], list[str], list[str]]:
     """Return sentences about values that records lack: those that are lost, those that the recordings leave out in
     their own way, and those that no tool can measure."""
-    rows = (comparison.remarks & _LACKING).nonzero()[0].tolist()
+    rows = (comparison.remarks & UNJUDGED).nonzero()[0].tolist()
     if not rows:
         return [], [], []
     own_ways = _OwnWays(comparison)
-    in_target, in_golden, nowhere, otherwise, unmeasurable = (_Found() for _ in range(5))
+    in_target, in_golden, nowhere, otherwise, unmeasurable, damaged = (_Found() for _ in range(6))
     for row in rows:
         if _is_settled(comparison, row):
             continue
         target, golden = _raw(comparison.table.target[row]), _raw(comparison.table.golden[row])
-        if comparison.remarks[row] & Remark.NO_NUMBERS:
+        if comparison.remarks[row] & Remark.DAMAGED:
+            damaged.add(comparison, row)
+        elif comparison.remarks[row] & Remark.NO_NUMBERS:
             known = find_dtype(str(golden.get("dtype"))) is not None
             (nowhere if known else unmeasurable).add(comparison, row)
         elif own_ways.explain(target, golden):
@@ -173,6 +174,7 @@ def _lacking_numbers(comparison: Comparison) -> tuple[list[str], list[str], list
     lost = _sentence(in_target, "1 tensor lacks", "tensors lack", "values in the target that the golden run has")
     lost += _sentence(in_golden, "1 tensor lacks", "tensors lack", "values in the golden run that the target has")
     end = "without numbers on both sides and cannot be judged"
+    lost += _sentence(damaged, "1 tensor is", "tensors are", "damaged in a record and not compared")
     lost += _sentence(nowhere, "1 value is", "values are", end)
     notes = _sentence(otherwise, "1 tensor was", "tensors were", own_ways.text)
     return lost, notes, _sentence(unmeasurable, "1 value is", "values are", f"of a dtype without statistics, {end}")

@@ -160,7 +160,8 @@ class Trace:
         """Note where calls begin. A backward call of a module is recorded before the calls inside it."""
         for call in self.calls:
             parent = construct.get(call.name)
-            around = self.by_name.get(parent[0] if isinstance(parent, list) and parent else parent or "")
+            first = parent[0] if isinstance(parent, list) and parent else parent
+            around = self.by_name.get(first) if isinstance(first, str) else None
             if around is None:
                 continue
             if call.number < around.number:

@@ -23,12 +23,21 @@ SLOW = {
 }
 """They run many programs, some of several processes."""
 WIDE = {
+    "docs/guide/acc_check.md",
+    "docs/guide/collection/compile.md",
     "docs/guide/collection/integrations.md",
     "docs/guide/collection/when_it_matters.md",
     "docs/guide/compiled_modules.md",
+    "docs/guide/filters.md",
+    "docs/guide/many_ranks.md",
+    "docs/guide/mapping_files.md",
+    "docs/guide/mindspore/two_frameworks.md",
     "docs/guide/monitor.md",
     "docs/guide/noise.md",
+    "docs/guide/other_code.md",
+    "docs/guide/parallel_layouts.md",
     "docs/guide/servers.md",
+    "docs/guide/setup_check.md",
 }
 """They take longest, and what they show is tested elsewhere too: the matrix runs them, CI the others."""
 NEEDS = {"docs/guide/collection/integrations.md": ("transformers", "accelerate", "lightning")}

@@ -194,6 +194,7 @@ def test_a_document_laid_out_otherwise_is_compared_by_one(dumps: tuple[str, str]
     assert found["shared"] == [False] and found["summary"]["verdict"] == "diverged"
 
 
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("lacking", ["Torch.matmul.3.forward", "Tensor.add.12.backward", "Torch.mul.9.forward"])
 def test_calls_of_one_side_alone_are_compared_by_one(lacking: str, dumps: tuple[str, str], tmp_path: Path) -> None:
     document = json.loads(Path(dumps[1], "dump.json").read_text())

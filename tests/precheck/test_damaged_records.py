@@ -67,7 +67,8 @@ def replaced(node: Any, path: tuple[Any, ...], value: Any) -> Any:
     return node
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@pytest.mark.matrix("fuzz", sample=True, examples=6_000)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(data=st.data())
 def test_a_damaged_record_has_an_answer(records: dict[str, Any], tmp_path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(records)))

@@ -285,6 +285,5 @@ CATALOGUE = (
 BY_NAME = {program.name: program for program in CATALOGUE}
 GAPS: Mapping[tuple[str, str], str] = {
     (FAULT, "forward_forward-0"): "`cat` leaves no record: the first call that gets what it joins is named",
-    (FAULT, "td3-1"): "the update of target networks after the last step of an optimizer is between two steps",
 }
 """Judgement and program, with the number of the fault -> what msprobe cannot do today."""

@@ -23,7 +23,7 @@ from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, r
 from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-SAMPLE = {"actor_critic", "dcgan", "diffusion", "forward_forward", "lora", "td3", "wgan", "word_language_model"}
+SAMPLE = {"actor_critic", "dcgan", "forward_forward", "td3", "wgan", "word_language_model"}
 """Programs that CI runs: those with a gap, several models or updates by hand."""
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.differences.coarsest import AS_RECORDED, NumberFormats, own_coarsest
 from msprobe.compare.differences.row_remarks import (
+    UNJUDGED,
     Remark,
     of_checksums,
     of_plain_rows,
@@ -32,7 +33,7 @@ from msprobe.compare.differences.statistics_arrays import (
 )
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, has_no_values, is_tensor
+from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, damage_of, has_no_values, is_tensor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
@@ -44,7 +45,6 @@ _IGNORED = OF_ONE_PROCESS | {"group_id", "requires_grad"}
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
 _MAX = LARGEST.name
-_LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
 _WITHOUT_VALUES = int(Remark.WITHOUT_VALUES)
 _FARTHEST = {dtype.largest for dtype in ALL_DTYPES if dtype.itemsize > 1 and math.isfinite(dtype.largest)}
 _SMALL = 2.0**-13  # above it no 16-bit float has lost digits
@@ -232,6 +232,9 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
     kinds, remarks = result
     numeric: list[int] = []
     targets, goldens = table.target, table.golden
+    plain = np.zeros(table.row_count, np.bool_)
+    plain[table.float_pairs.rows] = not checksums
+    is_plain = plain.tolist()
     for row in (~known).nonzero()[0].tolist():
         leaf, golden_leaf = targets[row], goldens[row]
         if leaf is None or golden_leaf is None:
@@ -239,7 +242,7 @@ def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, chec
             continue
         target, golden = leaf[2], golden_leaf[2]
         same = same_record(target, golden)
-        if same and (type(target) is not dict or type(target.get(_MAX)) is float or not _needs_look(target, checksums)):
+        if same and (is_plain[row] or type(target) is not dict or not _needs_look(target, checksums)):
             continue
         if target is None or golden is None:
             missing = RowKind.MISSING_IN_TARGET if target is None else RowKind.MISSING_IN_GOLDEN
@@ -264,10 +267,10 @@ def _of_tensors(leaf: Leaf, target: Any, golden: Any, *, checksums: bool) -> tup
 
 
 def _needs_look(raw: dict[str, Any], exact: bool) -> bool:
-    """Return whether an object that equals its partner may still differ, or holds no values: a tensor without numbers,
-    and where arguments are compared exactly a zero, whose sign does not show in an equality."""
+    """Return whether an object that equals its partner may still differ, or holds no values: a tensor without numbers
+    or with damaged ones, and where arguments are compared exactly a zero, whose sign does not show in an equality."""
     if "dtype" in raw:
-        return raw.get(_MAX, raw.get("md5")) is None or has_no_values(raw)
+        return raw.get(_MAX, raw.get("md5")) is None or has_no_values(raw) or damage_of(raw) != ""
     return exact and raw.get("value") == 0.0
 
 
@@ -291,7 +294,7 @@ def _flags_differ(left: Any, right: Any) -> bool:
 
 
 def _digest_kind(target: dict[str, Any], golden: dict[str, Any], remark: int) -> RowKind:
-    if remark & _LACKING:
+    if remark & UNJUDGED:
         return RowKind.UNCHECKED
     left, right = target.get("md5"), golden.get("md5")
     if left is None or right is None:
@@ -306,7 +309,7 @@ def _gaps(kinds: Ints, values: tuple[Floats, Floats], absent: NDArray[np.bool_],
     """
     left, right = values
     same = (left == right) | (np.isnan(left) & np.isnan(right)) | (np.isfinite(left) & np.isfinite(right))
-    kinds = np.maximum(kinds, np.where(remarks & _LACKING, RowKind.UNCHECKED, RowKind.NONE))
+    kinds = np.maximum(kinds, np.where(remarks & UNJUDGED, RowKind.UNCHECKED, RowKind.NONE))
     return np.asarray(np.maximum(kinds, np.where((~absent & ~same).any(axis=1), RowKind.NON_FINITE, RowKind.NONE)))
 
 

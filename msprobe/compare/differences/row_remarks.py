@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import has_no_values, is_tensor
+from msprobe.core.store.record_walk import damage_of, has_no_values, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Floats, Ints
 
@@ -42,6 +42,12 @@ class Remark(IntFlag):
     """A side says that its tensor has no values, and why."""
     OTHER_FILE = 64
     """Both tensor files are equal, and the statistics in the records are not: one file is not what was recorded."""
+    DAMAGED = 512
+    """A field of a record is not what it should be, such as a statistic that is no number."""
+
+
+UNJUDGED = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS | Remark.DAMAGED)
+"""What a row is not compared for, as far as nothing else is known of it."""
 
 
 def of_plain_rows(table: LeafTable, remarks: Ints) -> None:
@@ -119,6 +125,8 @@ def of_records(target: Any, golden: Any) -> int:
         result |= int(Remark.NAN)
     if has_no_values(target) or has_no_values(golden):
         result |= int(Remark.WITHOUT_VALUES)
+    if damage_of(target) or damage_of(golden):
+        result |= int(Remark.DAMAGED)
     return result
 
 

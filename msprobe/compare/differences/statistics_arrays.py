@@ -19,7 +19,7 @@ from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.projection import EXPANDED, KEY
-from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of
+from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of, recorded_number
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints
 from msprobe.trace.leaves import UNORDERED, as_float, element_count, longest_axis
@@ -31,8 +31,8 @@ _NUMBERS = {float, int, bool}
 def statistics(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
     """Return the statistics of target and golden in these rows.
 
-    Each side is a pair of arrays of shape (rows, statistics): the values, NaN where absent or no number, and whether
-    they are absent.
+    Each side is a pair of arrays of shape (rows, statistics): the values, NaN where absent, and whether they are
+    absent, as what is no number is, too.
     """
     plain, positions = _plain(table, rows)
     values = np.zeros((len(rows), 2, COUNT))
@@ -80,15 +80,17 @@ def _matrix(raws: list[Any]) -> _Matrix:
             return np.array(recorded, np.float64).reshape(shape), np.zeros(shape, np.bool_)
     except (KeyError, OverflowError):
         recorded = [tuple(raw.get(name) for name in STATISTIC_NAMES) for raw in raws]
-    values = np.array([[_number(value) for value in line] for line in recorded]).reshape(shape)
-    return values, np.array([[value is None for value in line] for line in recorded], np.bool_).reshape(shape)
+    numbers = [[_number(value) for value in line] for line in recorded]
+    values = np.array([[math.nan if value is None else value for value in line] for line in numbers]).reshape(shape)
+    return values, np.array([[value is None for value in line] for line in numbers], np.bool_).reshape(shape)
 
 
-def _number(value: Any) -> float:
+def _number(value: Any) -> float | None:
+    """Return a recorded statistic; None where there is none, and for what is none in a damaged record."""
     try:
-        return math.nan if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+        return recorded_number(value)
+    except ValueError:
+        return None
 
 
 class ProjectionsApart(NamedTuple):

@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from msprobe.core.store.record_walk import Leaf
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import PROJECTION, STATISTIC_NAMES
 from msprobe.trace.leaves import PIECES
 
 COUNT = len(STATISTIC_NAMES)
 _LAST, _CHECKSUM = STATISTIC_NAMES[-1], "md5"
 _FLOATS = {float}
+_OPTIONAL = {float, type(None)}
 _statistics_of = itemgetter(*STATISTIC_NAMES)
 _dtype_and_shape = itemgetter("dtype", "shape")
 
 
 class FloatPairs(NamedTuple):
-    """The rows whose two tensors have a float for every statistic, NaN and infinities among them.
+    """The rows whose two tensors have a float for every statistic, NaN and infinities among them, and where they have a
+    projection, a float for it.
 
     Attributes:
         rows: row numbers, ascending.
@@ -58,6 +60,8 @@ def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) ->
             continue
         record, other = left[2], right[2]
         if type(record) is type(other) is dict and _LAST in record and _LAST in other:
+            if type(record.get(PROJECTION)) not in _OPTIONAL or type(other.get(PROJECTION)) not in _OPTIONAL:
+                continue
             try:
                 kind, pair = samples.number(record, other), _statistics_of(record) + _statistics_of(other)
             except KeyError:

@@ -16,9 +16,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, stem_of
+from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, phase_of, stem_of
 from msprobe.compare.verdict.twins import Raw, Twins
-from msprobe.core.naming import split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
@@ -369,7 +368,7 @@ class _Side:
 
 def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
     for name, body in dump.data.items():
-        if split_entry(name)[1] == Phase.FORWARD.value:
+        if phase_of(name) == Phase.FORWARD.value:
             yield name, body
 
 
@@ -380,4 +379,4 @@ def _is_complex(raw: Raw) -> bool:
 
 def _function(call: Call) -> str:
     """Return the name of a function, or the class of a module."""
-    return split_entry(call.name)[0].rpartition(".")[2]
+    return stem_of(call.name).rpartition(".")[2]

@@ -251,6 +251,9 @@ def _changed(node: Any, change: Callable[[dict[str, Any]], Any], depth: int) -> 
     return node
 
 
+_NUMBERS = frozenset({*STATISTIC_NAMES, PROJECTION})
+
+
 def first_damage(document: Mapping[str, Any]) -> str:
     """Return the first place of a dump.json at which a tensor is not what a tensor is, and why; "" where there is none.
 
@@ -262,17 +265,29 @@ def first_damage(document: Mapping[str, Any]) -> str:
 
 def _wrong_tensors(node: Any, place: list[str | int]) -> Iterator[str]:
     items: Any = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in items:
-        problem = _problem_of(key, value) if is_tensor(node) else ""
-        if problem:
+    if is_tensor(node):
+        for key, problem in _damaged_fields(node):
             first, *others = [*place, key]
             yield f"{first}{''.join(f'[{other!r}]' for other in others)}: {problem}"
+    for key, value in items:
         yield from _wrong_tensors(value, [*place, key])
+
+
+def damage_of(tensor: Mapping[str, Any]) -> str:
+    """Return the first field of a described tensor that is not what it should be, and why; "" where there is none."""
+    return next((f"{key}: {problem}" for key, problem in _damaged_fields(tensor)), "")
+
+
+def _damaged_fields(tensor: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in tensor.items():
+        problem = _problem_of(key, value)
+        if problem:
+            yield key, problem
 
 
 def _problem_of(key: str, value: Any) -> str:
     """Return what is wrong with a field of a tensor; "" for a right one, and for a key that others may write."""
-    if key in (*STATISTIC_NAMES, PROJECTION):
+    if key in _NUMBERS:
         try:
             recorded_number(value)
         except ValueError as error:

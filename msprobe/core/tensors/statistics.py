@@ -57,9 +57,12 @@ def recorded_number(value: object) -> float | None:
         return float(value)
     if isinstance(value, str):
         try:
-            return float(value)
+            number = float(value)
         except ValueError:
             raise ValueError("a text and no number") from None
+        if math.isinf(number) and value.strip()[-1].isdigit():
+            raise ValueError("a text of a number too large for a statistic")
+        return number
     raise ValueError(f"a {'list' if isinstance(value, list) else 'table'} and no number")
 
 

@@ -18,7 +18,7 @@ from tests.rules.tree import ROOT
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("first", matrix_params(FUZZ, range(0, 6 * GROUP, GROUP), sample=["0"]))
+@pytest.mark.parametrize("first", matrix_params(FUZZ, range(0, 12 * GROUP, GROUP), sample=["0"]))
 def test_programs_run_as_without_the_tool(first: int, tmp_path: Path, record_calls: Callable[[int], object]) -> None:
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)

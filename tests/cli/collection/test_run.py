@@ -288,7 +288,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.matrix("wide", sample=2)
+@pytest.mark.matrix("wide")
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
@@ -348,9 +348,10 @@ def test_an_iteration_that_is_forgotten_leaves_a_reason(tmp_path: Path) -> None:
     assert "nothing was recorded: no optimizer holds a parameter of Linear" in result.stderr
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("model", [pytest.param(True, id="model"), pytest.param(False, id="no-model")])
+@pytest.mark.parametrize("model", [pytest.param(False, id="no-model"), pytest.param(True, id="model")])
 def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model: bool) -> None:
     body = "torch.nn.Linear(2, 2)(torch.ones(1, 2))" if model else "torch.relu(torch.ones(2))"
     (tmp_path / "work.py").write_text(f"import torch\n{body}\n")
@@ -399,7 +400,7 @@ def test_a_python_that_does_not_load_msprobe_is_told_of(tmp_path: Path) -> None:
     assert "no Python process of the program loaded msprobe" in result.stderr
 
 
-@pytest.mark.matrix("wide", sample="each value")
+@pytest.mark.matrix("wide", sample=4)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_a_compiled_model_is_looked_through_in_every_step(tmp_path: Path, called
         assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, step)), result.stdout
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize("name", ["Sequential", "torch.nn.modules.container.Sequential"], ids=["short", "long"])
 def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) -> None:
     prepared(tmp_path, EAGER)
@@ -80,6 +81,7 @@ def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) ->
     assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, 2))
 
 
+@pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     "called",
     [OF_FUNCTION, 'torch.compile(functools.partial(lambda net, x: net(x), model), backend="aot_eager")'],

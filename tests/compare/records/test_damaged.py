@@ -184,6 +184,7 @@ WAYS: list[dict[str, Any]] = [
 @example([(7, "set", "", None)], "dump.json", "tensor", "default", {})  # a whole tensor
 @example([(3, "set", "", 7)], "stack.json", "statistics", "default", {})  # the frames of a call
 @example([(4, "set", "", 7)], "stack.json", "statistics", "default", {})  # one of its frames
+@example([(0, "set", "", {"": None})], "construct.json", "statistics", "default", {})  # the parent of a call
 def test_any_change_of_a_document_is_borne(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, str, Any, Any]],
@@ -218,7 +219,7 @@ def with_largest(content: dict[str, Any], value: int) -> dict[str, Any]:
 @pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")
-def test_a_number_larger_than_any_float_is_a_difference(
+def test_a_number_larger_than_any_float_is_not_compared(
     tmp_path: Path, value: int, policy: str, way: dict[str, Any]
 ) -> None:
     target, golden = tmp_path / "t", tmp_path / "g"
@@ -228,8 +229,41 @@ def test_a_number_larger_than_any_float_is_a_difference(
         damage(target / rank / "dump.json", lambda content: with_largest(content, value))
     for left, right in ((target, golden), (golden, target)):
         options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
-        assert compare(left, right, **options).verdict == "diverged"
-        assert diff_analyze(left, right, tmp_path / "o", policy, read_mapping_options(way)).document
+        assert compare(left, right, **options).verdict == "incomplete"
+        assert diff_analyze(left, right, tmp_path / "o", policy, read_mapping_options(way)).incomplete
+
+
+LARGE = int("9" * 400)
+NO_NUMBERS = {"list": [1, 2], "table": {"a": 1}, "text": "N/A", "digits": LARGE, "digits-as-text": str(LARGE)}
+
+
+@pytest.mark.matrix("wide", sample="each value")
+@pytest.mark.parametrize("value", NO_NUMBERS)
+@pytest.mark.parametrize("name", ["Max", "Min", "Mean", "Norm", "Projection"])
+@pytest.mark.parametrize("policy", ["default", "reference"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")
+def test_a_statistic_that_is_no_number_is_not_compared(
+    tmp_path: Path, name: str, value: str, policy: str, way: dict[str, Any]
+) -> None:
+    data = copy.deepcopy(DATA)
+    data[LINEAR]["output"][0][name] = NO_NUMBERS[value]
+    damaged, whole = tmp_path / "d", tmp_path / "w"
+    for rank in ("rank0", "rank1") if "target_parallel" in way else ("rank0",):
+        written(damaged / rank, "statistics", data), written(whole / rank, "statistics")
+    unordered = name == "Projection" and "target_parallel" in way  # what is put together of pieces has no order
+    for left, right in ((damaged, damaged), (damaged, whole), (whole, damaged)):
+        verdict = compare(left, right, policy=policy, **way).verdict
+        assert verdict == "incomplete" or (unordered and verdict == "same")
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": "b"}], ids=["list", "table"])
+def test_a_checksum_that_is_no_text_is_not_compared(tmp_path: Path, value: Any) -> None:
+    data = {RELU: call([tensor(md5="0a")], [tensor(md5="0b")])}
+    whole = write(tmp_path / "w", data, task="statistics")
+    data[RELU]["output"][0]["md5"] = value
+    damaged = write(tmp_path / "d", data, task="statistics")
+    for left, right in ((damaged, damaged), (damaged, whole), (whole, damaged)):
+        assert compare(left, right).verdict != "same"
 
 
 @pytest.mark.parametrize(
@@ -275,9 +309,6 @@ def read_by_all(bad: Path, good: Path, output: Path, way: str) -> None:
         visualize(Request(bad, output, good))
 
 
-LARGE = int("9" * 400)
-
-
 @pytest.mark.parametrize(
     ("entry", "path", "value", "way"),
     [
@@ -319,10 +350,11 @@ ONE_RUN: dict[str, Callable[[Path, Path], object]] = {
 """What reads the statistics of one dump alone."""
 
 
-@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, LARGE, "N/A"], ids=["list", "table", "digits", "text"])
+@pytest.mark.parametrize("value", NO_NUMBERS)
 @pytest.mark.parametrize("tool", ONE_RUN)
-def test_a_statistic_that_is_no_number_is_no_finite_one(tmp_path: Path, tool: str, value: Any) -> None:
-    folder = write(tmp_path / "step0" / "rank0", {RELU: call([tensor()], [tensor(Max=value)])}, {RELU: None})
+def test_a_statistic_that_is_no_number_is_no_finite_one(tmp_path: Path, tool: str, value: str) -> None:
+    wrong = tensor(Max=NO_NUMBERS[value])
+    folder = write(tmp_path / "step0" / "rank0", {RELU: call([tensor()], [wrong])}, {RELU: None})
     with pytest.raises(ReadError) as caught:
         ONE_RUN[tool](folder, tmp_path / "out")
     assert f"damaged at data['{RELU}']['output'][0]['Max']" in str(caught.value)
@@ -374,6 +406,8 @@ PIECES = [
     st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 40), st.sampled_from(PIECES)), min_size=1, max_size=3),
     st.sampled_from(["dump.json", "stack.json", "construct.json"]),
 )
+@example([(1949, 18, b"{")], "dump.json")  # the name of an entry
+@example([(1949, 11, b"{")], "dump.json")
 def test_any_bytes_of_a_document_are_borne(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, bytes]], document: str
 ) -> None:

@@ -42,7 +42,7 @@ def test_what_does_not_leave_its_module_is_harmless(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("largest", "other", "harmless"),
-    [(-math.inf, -1e9, True), (-math.inf, 0.4, False), (math.inf, 0.4, False), (10**400, 7e4, False)],
+    [(-math.inf, -1e9, True), (-math.inf, 0.4, False), (math.inf, 0.4, False)],
 )
 def test_only_a_mask_may_be_infinite_on_one_side(tmp_path: Path, largest: float, other: float, harmless: bool) -> None:
     sides = [run(2.0), run(2.0)]

@@ -29,7 +29,10 @@ LATE_MASK = Edit(
     "        causal_mask = causal_mask.roll(1, -1)  # <- here\n"
     "        hidden_states = inputs_embeds\n        position_embeddings",
 )
-POSITIONS = Edit("inputs_embeds.device) + past_seen_tokens", "inputs_embeds.device) + past_seen_tokens + 3  # <- here")
+POSITIONS = Edit(
+    "inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens",
+    "inputs_embeds.shape[1], 0, -1, device=inputs_embeds.device) + past_seen_tokens  # <- here",
+)
 
 LLAMA = [
     fault("llama/norm-eps", "model.layers.1.input_layernorm", NORM_EPS, at=NORM_LINE),

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.matrices import matrix_params
 from tests.visualize.trend_view.databases import METRIC, SPIKE, STEPS, write_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-from_both = pytest.mark.parametrize("trends", ["served", "file"], indirect=True)
+SOURCES = ("served", "file")
+from_both = pytest.mark.parametrize("trends", SOURCES, indirect=True)
+from_the_server = pytest.mark.parametrize("trends", matrix_params("pages", SOURCES, {"served"}), indirect=True)
 PIXEL = """
 const canvas = document.querySelector('#map'), store = msprobeTrend, ratio = devicePixelRatio || 1;
 const { picture, size } = store.state, [x, y] = arguments;
@@ -42,7 +45,7 @@ def test_it_opens_with_a_picture_and_a_line(trends: Any, target: Path) -> None:
     assert len({tuple(page.run(PIXEL, step, 13)) for step in (0, 39)}) == 2
 
 
-@from_both
+@from_the_server
 def test_two_runs_name_the_place_where_they_part(trends: Any, target: Path, golden: Path) -> None:
     page = trends(target, golden)
     text = page.until(lambda: page.text("#parting"), lambda words: "first part" in words)
@@ -58,7 +61,7 @@ def test_two_runs_name_the_place_where_they_part(trends: Any, target: Path, gold
     assert legend.count("golden") == 1
 
 
-@from_both
+@from_the_server
 def test_other_axes_and_filter(trends: Any, target: Path) -> None:
     page = trends(target)
     page.click("#layout-step-rank")
@@ -73,7 +76,7 @@ def test_other_axes_and_filter(trends: Any, target: Path) -> None:
     page.until(lambda: page.text("#found"), lambda text: text == "14 of 14 layers")
 
 
-@from_both
+@from_the_server
 def test_alerts_are_listed_marked_and_reached_by_a_key(trends: Any, target: Path) -> None:
     page = trends(target)
     assert "1 alerts" in page.text(".alerts") and SPIKE[2] in page.text(".alerts")
@@ -103,7 +106,7 @@ def test_nan_has_a_colour_of_its_own_and_the_tip_says_so(trends: Any, target: Pa
     assert tip.startswith("NaN") and "layers.10.mlp.weight" in tip
 
 
-@from_both
+@from_the_server
 def test_keys_zoom_move_and_go_back(trends: Any, target: Path) -> None:
     page = trends(target)
     page.press("+", "+")

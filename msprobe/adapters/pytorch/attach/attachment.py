@@ -1,9 +1,11 @@
 """Follows the calls of a program, and starts and ends the iterations that are recorded (docs/adr/0030).
 
 An iteration begins with the first call of a model that belongs to a training, or with an optimizer that calls the model
-itself (``step(closure)``). Models that are not trained are recorded inside of iterations. A call of one may also begin
-an iteration, and so may a call of a trained model in modes of evaluation: it is forgotten when no training follows.
-Evaluation between the iterations is left out (``call_modes``); a program that only evaluates is collected as one step.
+itself (``step(closure)``). After its updates it lasts until the program calls, clears, loads or differentiates
+something for the next one, or ends: averages of parameters and copies of models are updated in between. Models that are
+not trained are recorded inside of iterations. A call of one may also begin an iteration, and so may a call of a trained
+model in modes of evaluation: it is forgotten when no training follows. Evaluation between the iterations is left out
+(``call_modes``); a program that only evaluates is collected as one step.
 
 What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
 """
@@ -109,6 +111,7 @@ class Attachment:
         self._patches = Patches()
         self._direct = ReplacedMethods(nn.Module, "forward", self._observed_forward)
         self._open = False  # an iteration has begun
+        self._complete = False  # and has made its updates: it ends before what the program does next
         self._running = False  # and is recorded: there is no evaluation inside it
         self._started: set[int] = set()  # the ids of the models that are recorded in it
         self._tentative: Site | None = None  # where a call that may be evaluation has begun it
@@ -199,6 +202,8 @@ class Attachment:
     def _observed_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
+            if self._complete and not is_traced():
+                self._goes_on()
             result = original(*args, **kwargs)
             if not is_traced() and self._open:
                 self._went_backward()
@@ -218,6 +223,8 @@ class Attachment:
     def _observed_loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def fetch(loader: Any) -> Any:
+            if self._complete:
+                self._goes_on()
             self._thread.loading += 1
             try:
                 return original(loader)
@@ -227,6 +234,11 @@ class Attachment:
         return fetch
 
     # ---------------------------------------------------------------- calls of models
+
+    @_guarded
+    def _goes_on(self) -> None:
+        """Take note of what belongs to the next iteration, and is no call of a model."""
+        self._end_if_complete()
 
     def _called(self, module: nn.Module) -> bool:
         """Take note of a call of a module; return whether what it calls is inside of it."""
@@ -277,6 +289,7 @@ class Attachment:
         module = model.module
         if module is None or self._disabled:
             return
+        self._end_if_complete()
         if (
             self._open
             and not self._optimizers.updating
@@ -353,6 +366,7 @@ class Attachment:
 
     def _note_call(self, owner: Any, site: Site, method: str) -> None:
         """Take note of a call of an optimizer, or of a model for something else than its result."""
+        self._end_if_complete()
         if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, method):
             self._end()
         note = self._iterations.note if self._open else self._iterations.ahead
@@ -404,6 +418,7 @@ class Attachment:
         """Go on with an iteration that was paused; begin one where the optimizer itself calls the model."""
         if self._disabled or os.getpid() != self._process:
             return
+        self._end_if_complete()
         if by_closure:
             self._note_call(optimizer, call_site(), ".step")
         if self._running:
@@ -423,8 +438,7 @@ class Attachment:
             self._closures_call = False  # whatever the optimizer called is no model
             self._forget()
         if self._open:
-            if self._iterations.update(optimizers, self._optimizers.training()):
-                self._end()
+            self._complete = self._iterations.update(optimizers, self._optimizers.training())
             return
         left_out = [model for model in self._models if model.calls.last_left_out]
         self._unseen += not left_out
@@ -461,9 +475,14 @@ class Attachment:
             self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)
 
+    def _end_if_complete(self) -> None:
+        """End an iteration that has made its updates, before what belongs to the next one."""
+        if self._complete and os.getpid() == self._process:
+            self._end()
+
     def _end(self) -> None:
         self._confirm()
-        self._open = self._running = False
+        self._open = self._running = self._complete = False
         self._collection.end()
         self._ended += 1
         called = self._iterations.called()
@@ -500,7 +519,10 @@ class Attachment:
     @_guarded
     def finish(self) -> None:
         """End the iteration that is open, or forget it if it is no part of a training."""
-        if os.getpid() != self._process or self._disabled or not self._open or uncaught_error() is not None:
+        if os.getpid() != self._process or self._disabled or not self._open:
+            return
+        if uncaught_error() is not None:
+            self._end_if_complete()
             return
         updated = self._iterations.updated(self._optimizers.made > 0)
         if updated:

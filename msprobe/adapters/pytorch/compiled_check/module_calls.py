@@ -229,7 +229,9 @@ def _exact(call: EagerCall) -> tuple[list[torch.Tensor], EagerCall | None]:
 
 def _compared(compiled: Sequence[Any], eager: Sequence[Any], exact: Sequence[Any]) -> list[TensorDiff | None]:
     longest = max(len(compiled), len(eager))
-    return [compare_tensors(_at(compiled, i), _at(eager, i), _at(exact, i)) for i in range(longest)]
+    numbers = (one for one in exact if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel())
+    beside = max((float(one.detach().abs().max()) for one in numbers), default=0.0)
+    return [compare_tensors(_at(compiled, i), _at(eager, i), _at(exact, i), beside) for i in range(longest)]
 
 
 def _at(values: Sequence[Any], index: int) -> Any:

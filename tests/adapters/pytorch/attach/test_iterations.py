@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -410,16 +411,52 @@ def test_an_optimizer_of_a_free_tensor_belongs_to_the_iteration() -> None:
     with followed() as notes:
         model, temperature = Net(), torch.zeros(1, requires_grad=True)
         optimizer, last = torch.optim.Adam(model.parameters()), torch.optim.Adam([temperature])
-        for _ in range(3):
+        for number in range(3):
             optimizer.zero_grad()
+            assert len(notes.iterations) == number
             loss(model).backward()
             optimizer.step()
-            assert notes.is_open
             last.zero_grad()
             (temperature.exp() * loss(model).detach()).backward()
             last.step()
-            assert not notes.is_open
+            assert notes.is_open
     assert len(notes.iterations) == 3
+
+
+def _calls(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(X)
+
+
+def _clears(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+
+
+def _loads(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    next(iter(torch.utils.data.DataLoader([1.0])))
+
+
+def _differentiates(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    next(model.parameters()).sum().backward()
+
+
+def _updates(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.step()
+
+
+@pytest.mark.parametrize("what", [_calls, _clears, _loads, _differentiates, _updates])
+def test_what_is_done_after_the_update_belongs_to_the_iteration_until_the_program_goes_on(
+    what: Callable[[nn.Module, torch.optim.Optimizer], None],
+) -> None:
+    with followed() as notes:
+        model = Net()
+        average, optimizer = copy.deepcopy(model), torch.optim.SGD(model.parameters(), 0.1)
+        loss(model).backward()
+        optimizer.step()
+        for follower, parameter in zip(average.parameters(), model.parameters(), strict=True):
+            follower.data.lerp_(parameter.data, 0.1)
+        assert notes.is_open
+        what(model, optimizer)
+        assert len(notes.iterations) == 1
 
 
 def test_an_optimizer_of_inputs_alone_ends_iterations() -> None:

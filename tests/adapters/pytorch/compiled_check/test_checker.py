@@ -72,6 +72,7 @@ def test_right_modules_pass(dtype: Any) -> None:
     assert not math.isnan(result.loss_compiled)
 
 
+@pytest.mark.matrix("wide")
 def test_inductor_passes_with_dropout() -> None:
     result, _ = check("inductor")
     assert result.all_pass, list(result.lines)

@@ -52,7 +52,7 @@ def computing(node: WrongNode) -> list[str]:
     return [str(one.target) for one in node.called.operators if one.target is not operator.getitem]
 
 
-@pytest.mark.parametrize("name", matrix_params("compiled", FAULTS, {"relu.default-lowerings"}))
+@pytest.mark.parametrize("name", matrix_params("compiled", FAULTS, ()))
 def test_a_planted_kernel_of_inductor_is_named_with_its_line(name: str) -> None:
     fault = FAULTS[name]
     with wrong(fault):

@@ -53,6 +53,19 @@ def test_float64_is_the_arbiter_where_both_are_far_from_it() -> None:
     assert "float64" in judged.note
 
 
+@pytest.mark.parametrize(
+    ("error", "beside", "agrees"), [(4e-8, 0.5, True), (4e-8, 0.0, False), (4e-4, 0.5, False)], ids=str
+)
+def test_a_sum_that_cancels_is_judged_by_what_is_computed_beside_it(error: float, beside: float, agrees: bool) -> None:
+    exact = torch.zeros(8, dtype=torch.float64)
+    assert compare_tensors(torch.full((8,), error), torch.full((8,), 1e-10), exact, beside).allclose is agrees
+
+
+def test_what_has_right_digits_does_not_cancel() -> None:
+    exact = torch.full((8,), 1e-6, dtype=torch.float64)
+    assert not compare_tensors(torch.full((8,), 1.04e-6), exact.float(), exact, 1.0).allclose
+
+
 def test_a_script_allows_what_the_verdict_allows() -> None:
     assert allowed_error(ONE, ONE.double()) == allowed_error(ONE, None)
     assert allowed_error(torch.tensor([1, 2]), None) == (0.0, 0.0)

@@ -1,4 +1,7 @@
-"""One rank of two on gloo: ``python -m ...compiled_job RANK FOLDER``. A model that communicates, eager and compiled."""
+"""One rank of two on gloo: ``python -m ...compiled_job RANK FOLDER BACKEND...``.
+
+A model that communicates, eager and compiled.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{FOLDER}/store", rank=RANK, world_size=2)
     torch.manual_seed(RANK)
     model = Parallel(dist.new_group([0, 1]))
-    for backend in ("none", "aot_eager", "inductor"):
+    for backend in ("none", *sys.argv[3:]):
         called = model if backend == "none" else torch.compile(model, backend=backend)
         idle = train(model, called)
         forget()

@@ -10,6 +10,7 @@ import pytest
 
 import msprobe
 from msprobe.adapters.pytorch.compile.recompilation import supported
+from tests.matrices import matrix_params
 from tests.ranks import run_ranks
 
 pytestmark = [
@@ -18,12 +19,15 @@ pytestmark = [
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
 ]
 BACKENDS = ["aot_eager", "inductor"]
+IN_CI = ["aot_eager"]
+EACH = pytest.mark.parametrize("backend", matrix_params("wide", BACKENDS, IN_CI))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
-    run_ranks("tests.adapters.pytorch.distributed.compiled_job", 2, lambda rank: (rank, folder))
+    backends = BACKENDS if pytestconfig.getoption("matrix") else IN_CI
+    run_ranks("tests.adapters.pytorch.distributed.compiled_job", 2, lambda rank: (rank, folder, *backends))
     return folder
 
 
@@ -32,7 +36,7 @@ def collectives(folder: Path, backend: str, rank: int) -> dict[str, Any]:
     return {name: record for name, record in data.items() if name.startswith("Distributed.")}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@EACH
 @pytest.mark.parametrize("rank", [0, 1])
 def test_each_collective_is_recorded_once(folder: Path, backend: str, rank: int) -> None:
     expected, found = collectives(folder, "none", rank), collectives(folder, backend, rank)
@@ -44,6 +48,6 @@ def test_each_collective_is_recorded_once(folder: Path, backend: str, rank: int)
         assert record["output"][0]["Norm"] == pytest.approx(expected[name]["output"][0]["Norm"], rel=1e-5)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@EACH
 def test_the_compiled_run_is_that_of_the_eager_model(folder: Path, backend: str) -> None:
     assert msprobe.compare(folder / backend, folder / "none").verdict == "same"

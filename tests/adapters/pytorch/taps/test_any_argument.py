@@ -46,7 +46,6 @@ KINDS = [
     )
     if (level, task) != ("L1", "structure")
 ]
-AT_LENGTH_IN_CI = {"mix-tensor-statistics"}
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 UNSAFE = {"emptied view"}
 """Torch itself reads where nothing is when it computes with these; they are only passed on."""
@@ -184,11 +183,11 @@ def tried(trial: Trial, examples: int, recipes: st.SearchStrategy[Recipe] = RECI
 @pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize(("level", "task", "mode"), KINDS)
 def test_nested(level: str, task: str, mode: str, bench: Bench) -> None:
-    tried(Trial(bench, level, task, mode), 12)
+    tried(Trial(bench, level, task, mode), 20)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("level", "task", "mode"), matrix_params("fuzz", KINDS, sample=AT_LENGTH_IN_CI))
+@pytest.mark.parametrize(("level", "task", "mode"), matrix_params("fuzz", KINDS, sample=()))
 def test_nested_at_length(level: str, task: str, mode: str, bench: Bench) -> None:
     tried(Trial(bench, level, task, mode), 150)
 

@@ -82,7 +82,12 @@ def test_the_functions_of_a_graph_are_those_of_an_eager_run(backend: str, level:
 
 
 @pytest.mark.parametrize(
-    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=[NEEDS_COMPILER, pytest.mark.slow])]
+    "backend",
+    [
+        "eager",
+        "aot_eager",
+        pytest.param("inductor", marks=[NEEDS_COMPILER, pytest.mark.slow, pytest.mark.matrix("wide")]),
+    ],
 )
 def test_a_training_is_recorded_in_its_order_with_its_gradients(backend: str, tmp_path: Path) -> None:
     """Inductor moves what does not depend on each other, and multiplies matrices by functions of torch."""
