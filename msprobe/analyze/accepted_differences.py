@@ -164,7 +164,7 @@ class _Acceptance:
         judged = Judged(level, kind, old.noise, old.times, old.tolerance)
         table = self._table(judged)
         levels = row_levels(table, judged, comparison.policy)
-        self.comparison = replace(comparison, table=table, judged=judged, row_levels=levels)
+        self.comparison = replace(comparison, table=table, judged=judged, row_levels=levels, end=None)
 
     def _table(self, judged: Judged) -> LeafTable:
         """Return the table with the accepted entries of one side, and with the origin of the next difference."""

@@ -19,7 +19,6 @@ from msprobe.analyze.call_order import (
     one_sided_source,
     other_value,
 )
-from msprobe.analyze.causes.calls_after_backward import collective_of_one_side, maker_of_argument
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
 from msprobe.analyze.causes.merged_ranks import MergedRanks
@@ -239,6 +238,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
         if not rows:
             return None
+        from msprobe.compare.after_backward.numbers_of_python import maker_of_argument  # loaded for an argument only
+
         made = maker_of_argument(self.comparison, entry, rows[0])
         note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
         description = self.result(entry, rows[0], self.module(entry), note)
@@ -295,7 +296,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return self.from_outside(call, row) or self.result(call, row, self.module(call), ENTERS_FROM_OUTSIDE)
         if enclosing is None and self._begins_model(call):
             enclosing = self.module(call)  # the data that the model is given differ: no module before it had them
-        description = self._gradient_after_backward(call, row) or self._collective_of_one_side(call, row)
+        description = self._gradient_after_backward(call, row)
         return description or self.result(call, row, enclosing, self._other_value(call, row))
 
     def _given_parameter(self, entry: int, row: int) -> FirstDivergence | None:
@@ -350,11 +351,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         source = self.source(before).own.source
         near = source and source != self.source(call).own.source
         return f"; the call before it, {self.table.entries[before].sided}, agrees ({source})" if near else ""
-
-    def _collective_of_one_side(self, entry: int, row: int) -> FirstDivergence | None:
-        """Describe a call after the backward passes by the last collective before it that one side alone makes."""
-        number = collective_of_one_side(self.comparison, entry, row)
-        return None if number is None else self._missing_before(number, entry, row)
 
     def _one_sided_input(self, entry: int) -> FirstDivergence | None:
         """Describe a call by the call of one run that its wrong input comes from, though excused by itself."""

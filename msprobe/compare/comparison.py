@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from msprobe.compare.differences.parameter_updates import ParameterUpdates
     from msprobe.compare.regions.one_sided import OneSidedCalls
     from msprobe.compare.requests.token_axes import TokenAxes
+    from msprobe.compare.verdict.step_end import StepEnd
     from msprobe.numerics.metrics.tensor import TensorDifference
     from msprobe.numerics.metrics.user_metrics import Metric
     from msprobe.numerics.noise_floor import NoiseFloor
@@ -111,6 +112,15 @@ class Comparison:
     earlier: ParameterUpdates | None = None  # what the steps before showed
     one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
     settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
+    end: StepEnd | None = None  # what leaves the step, where it was looked for
+
+    def step_end(self) -> StepEnd:
+        """Return what leaves the step."""
+        if self.end is None:
+            from msprobe.compare.verdict.step_end import StepEnd  # loaded where runs differ
+
+            self.end = StepEnd(self.table, (self.target, self.golden), self.measured, self.judged)
+        return self.end
 
     @property
     def unshown_setting(self) -> OtherSetting | OtherCount | None:
@@ -229,21 +239,19 @@ def compare_dumps(
         floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
-        rejudge = None if dumps.mode is Mode.CHECKSUM else again
+        rejudge, end = None if dumps.mode is Mode.CHECKSUM else again, None
         if one_sided is not None:
-            table = one_sided.judged(measured, judged, rejudge)
+            table, end = one_sided.judged(measured, judged, rejudge)
         elif has_differences(judged):
             from msprobe.compare.regions.without_consequence import ConsequenceRules  # loaded where runs differ
 
             rules = ConsequenceRules(table, dumps, contradictions=contradictions)
-            table = rules.judged(measured, judged, rejudge)
+            table, end = rules.judged(measured, judged, rejudge)
     earlier = history.updates
     history.add(table, measured, judged, (target, golden))
     levels, remarks = row_levels(table, judged, policy), facts.remarks
-    kept = one_sided if extras.accepted else None
-    return Comparison(
-        target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
-    )
+    own = tensors, remarks, metrics, earlier, one_sided if extras.accepted else None
+    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, levels, *own, end=end)
 
 
 def _learned(

@@ -14,7 +14,7 @@ from msprobe.compare.records.entries import EntryPair, path_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks
-from msprobe.compare.verdict.stretch import Stretch, StretchSearch
+from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
 from msprobe.trace.leaves import element_count
 
@@ -38,18 +38,15 @@ class OtherCode(ComparedEntries):
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
         shows it."""
-        dumps = self.comparison.target, self.comparison.golden
-        sinks = Sinks(self.table, self.comparison.measured, self.comparison.judged, dumps)
+        end = self.comparison.step_end()
+        sinks = end.sinks
         if (
             not sinks.comparable
             or self.table.gradient_factor != 1.0
             or not (self._has_other_portions() or self._is_other_code(sinks, entry))
         ):
             return None
-        if sinks.agree:
-            return None
-        wrong = ((str(self.table.entries[number].target), raw) for number, raw in sinks.wrong(0))
-        return StretchSearch(*dumps, sinks.coarsest).run(wrong)
+        return None if sinks.agree else end.stretch(0)
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
         """Return whether the programs, or the modules around an entry, share less than half of their calls, and each

@@ -155,7 +155,7 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
     if _is_update(comparison, entry):
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
         return _kept(comparison) or _clipped_once(comparison) or _setting(*own) or _kinds(*own)
-    if comparison.table.keys[entry].parent in _CLIPS or _is_gradient_norm(comparison, entry):
+    if comparison.table.keys[entry].parent in _CLIPS:
         own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
         known = _accumulated_input(comparison, entry) or _settings(*own) or _cleared(comparison, entry, own)
         if known is None and not comparison.table.entries[entry].of_both:
@@ -168,12 +168,6 @@ def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | Non
     earlier = _earlier(comparison)
     settings = _setting if earlier.agree else _settings
     return settings(*earlier.optimizers) or _accumulated_update(comparison) or _uniform_ratio(comparison)
-
-
-def _is_gradient_norm(comparison: Comparison, entry: int) -> bool:
-    """Return whether an entry measures all gradients, as clipping outside of the optimizer does."""
-    stem = comparison.table.keys[entry].stem
-    return "_foreach_norm" in stem or "clip_grad" in stem
 
 
 def _is_after_backward(comparison: Comparison, entry: int) -> bool:

@@ -61,28 +61,7 @@ def exact_pairs(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Posit
         j = golden_index.get(join_key)
         if j is not None:
             pairs.append((i, j))
-    return pairs + _repeated_pairs(target, golden, pairs)
-
-
-def _repeated_pairs(target: Sequence[EntryKey], golden: Sequence[EntryKey], pairs: Positions) -> Positions:
-    """Return the pairs of recomputed calls that are in no pair yet, of functions of which both sides repeat the same
-    calls: tools write backward entries in other places, and so tell other modules in which a call is repeated."""
-    left, right = _repeated(target, {i for i, _ in pairs}), _repeated(golden, {j for _, j in pairs})
-    return [
-        (i, right[stem][name])
-        for stem, calls in left.items()
-        if calls.keys() == right.get(stem, {}).keys()
-        for name, i in calls.items()
-    ]
-
-
-def _repeated(keys: Sequence[EntryKey], paired: set[int]) -> dict[str, dict[str, int]]:
-    """Return the positions of recomputed calls without partner by name, by the name without number."""
-    calls: dict[str, dict[str, int]] = {}
-    for position, key in enumerate(keys):
-        if key.recompute and position not in paired:
-            calls.setdefault(key.stem, {})[key.name] = position
-    return calls
+    return pairs
 
 
 def _groups_of_same_numbers(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> set[_Group]:

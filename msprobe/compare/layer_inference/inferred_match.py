@@ -56,7 +56,6 @@ class InferredMatch:
         if alignment.same:
             pairs = [(i, i) for i in range(len(left))]
         pairs = _without_backward_of_others(left, right, pairs)
-        pairs += _pairs_out_of_order(left, right, pairs)
         if across:
             pairs = _pairs_of_same_sizes(target, golden, pairs, self.functions)
         return replace(
@@ -166,31 +165,6 @@ def _without_backward_of_others(left: Sequence[EntryKey], right: Sequence[EntryK
 
 def _forward_positions(keys: Sequence[EntryKey]) -> dict[tuple[str, int | None], int]:
     return {(key.stem, key.call): position for position, key in enumerate(keys) if key.phase == "forward"}
-
-
-def _pairs_out_of_order(left: Sequence[EntryKey], right: Sequence[EntryKey], pairs: Positions) -> Positions:
-    """Return pairs of layers that the other model calls at another time, and of the functions inside them: in their
-    order, where both sides have equally many."""
-    left_calls, right_calls = (
-        _unpaired_calls(keys, paired)
-        for keys, paired in ((left, {i for i, _ in pairs}), (right, {j for _, j in pairs}))
-    )
-    return [
-        pair
-        for name, calls in left_calls.items()
-        if len(others := right_calls.get(name, [])) == len(calls)
-        for pair in zip(calls, others, strict=True)
-    ]
-
-
-def _unpaired_calls(keys: Sequence[EntryKey], paired: set[int]) -> dict[tuple[str, str, str], list[int]]:
-    """Return the positions of unpaired entries of paired layers, by name, parent and phase."""
-    calls: dict[tuple[str, str, str], list[int]] = {}
-    for position, key in enumerate(keys):
-        inside = is_module(key) or key.parent.startswith(_PAIRED)
-        if position not in paired and inside and not key.recompute:
-            calls.setdefault((key.stem, key.parent, key.phase), []).append(position)
-    return calls
 
 
 def _pairs_of_same_sizes(

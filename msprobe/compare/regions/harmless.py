@@ -35,7 +35,7 @@ from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
-from msprobe.compare.verdict.stretch import Stretch, StretchSearch
+from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
@@ -64,6 +64,9 @@ class HarmlessDifferences:
         measured: the roles of all rows.
         judged: the verdicts of all rows.
         again: judges other differences as these were judged; None where no tolerance applies.
+
+    Attributes:
+        end: what leaves the step.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class HarmlessDifferences:
     ) -> None:
         self._table, self._dumps = table, (dumps.target, dumps.golden)
         self._construct, self._data = dumps.target.construct, dumps.target.data
-        self._verdicts = judged
+        self.end = StepEnd(table, self._dumps, measured, judged)
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
         self._again = again
@@ -244,21 +247,11 @@ class HarmlessDifferences:
         """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
         comes from it."""
         names = self._table.entries[entry][:2]
-        calls = (name for one in self._stretches if one is not None for name in one.calls)
+        calls = (name for one in map(self.end.stretch, (0, 1)) if one is not None for name in one.calls)
         if self._table.keys[entry].phase != Phase.FORWARD.value or any(name in names for name in calls):
             return False
         results = [raw for row in self._results(entry) for raw in self._table.tensors(row)]
         return bool(results) and not any(map(is_float, results))
-
-    @cached_property
-    def _stretches(self) -> tuple[Stretch | None, Stretch | None]:
-        """Where what is wrong in the end arises, in target and golden run."""
-        search = StretchSearch(*self._dumps, self.sinks.coarsest)
-        target, golden = (
-            one.run((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
-            for side, one in enumerate((search, search.turned()))
-        )
-        return target, golden
 
     @cached_property
     def _first_wrong(self) -> int:
@@ -270,7 +263,7 @@ class HarmlessDifferences:
             return len(self._table.keys)
         first = (
             self._table.numbers_by_name[side][one.calls[0]]
-            for side, one in enumerate(self._stretches)
+            for side, one in enumerate(map(self.end.stretch, (0, 1)))
             if one is not None
         )
         return min(first, default=len(self._table.keys))
@@ -356,10 +349,10 @@ class HarmlessDifferences:
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
         return all(trained) and all(own <= names for own, names in zip(trained, known, strict=True))
 
-    @cached_property
+    @property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._verdicts, self._dumps)
+        return self.end.sinks
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of

@@ -53,6 +53,7 @@ from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.without_consequence import ConsequenceRules, WithoutConsequence
 from msprobe.compare.table.table import LeafTable, Origin
+from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import PARAMETER
@@ -99,8 +100,9 @@ class OneSidedCalls:
 
     def judged(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> LeafTable:
-        """Return the table in which only those of these calls are a divergence that are lost, or an origin.
+    ) -> tuple[LeafTable, StepEnd | None]:
+        """Return the table in which only those of these calls are a divergence that are lost, or an origin, and what
+        leaves the step where it was looked for.
 
         The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
         ``HarmlessDifferences``.
@@ -117,7 +119,8 @@ class OneSidedCalls:
             absence = None if is_origin else self._absence(number, excused)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        return replace(self.table, entries=entries, origin=origin, harmless=excused.entries, masks=masks)
+        table = replace(self.table, entries=entries, origin=origin, harmless=excused.entries, masks=masks)
+        return table, excused.differences.end
 
     @cached_property
     def _rules(self) -> ConsequenceRules:

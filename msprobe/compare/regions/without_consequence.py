@@ -20,6 +20,7 @@ from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
 
 _TO_OTHERS = frozenset(f"Distributed.{function}" for function in ("send", "isend", "reduce", "gather"))
@@ -73,14 +74,17 @@ class ConsequenceRules(NamedTuple):
 
     def judged(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> LeafTable:
-        """Return the table of two dumps that make the same calls, with what differs without consequence; it becomes a
-        warning in ``judged``. ``again`` as in ``HarmlessDifferences``."""
+    ) -> tuple[LeafTable, StepEnd | None]:
+        """Return the table of two dumps that make the same calls, with what differs without consequence, and what
+        leaves the step where it was looked for. These differences become warnings in ``judged``. ``again`` as in
+        ``HarmlessDifferences``."""
         if self.dumps.policy is Policy.REFERENCE:
-            return self.table
+            return self.table, None
         excused = self.lower_levels(measured, judged, again)
-        masks = excused.differences.masks
-        return replace(self.table, harmless=excused.entries, masks=masks) if excused.entries or masks else self.table
+        masks, end = excused.differences.masks, excused.differences.end
+        if not excused.entries and not masks:
+            return self.table, end
+        return replace(self.table, harmless=excused.entries, masks=masks), end
 
     def lower_levels(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None

@@ -9,13 +9,14 @@ from functools import cached_property
 
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sink
-from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all
+from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all, order_of
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
 from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.likeness import recorded_count
 
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
@@ -87,9 +88,19 @@ class Gradients:
         """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded
         beside it."""
         factor = self._conditioned(sink.raw)
-        others = (other for sinks in self.by_parameter[1 - side].values() for other in sinks)
-        rest = (other.raw for other in others if factor > 1.0 or other.row != sink.row)
+        others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
+        near = self._twins.with_near_norm(others, sink.raw, _order_of_sink, factor)
+        rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
         return min((self._twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
+
+    @cached_property
+    def _by_size(self) -> list[dict[float, list[Sink]]]:
+        """By side the gradients by number of elements, in the order of their norms."""
+        sides: list[dict[float, list[Sink]]] = [{}, {}]
+        for found, own in zip(sides, self.by_parameter, strict=True):
+            for sink in sorted((sink for sinks in own.values() for sink in sinks), key=_order_of_sink):
+                found.setdefault(recorded_count(sink.raw), []).append(sink)
+        return sides
 
     def _anywhere(self, side: int, sink: Sink, others: Sequence[Sink]) -> float:
         """Return how far the nearest value of the other side is where it records no gradient of this parameter: it may
@@ -116,6 +127,10 @@ class Gradients:
         ]
         near = all(part <= self._twins.allowed(*sides[0], *sides[1]) for part in parts)  # none of them is missing
         return max(parts) if near else math.inf
+
+
+def _order_of_sink(sink: Sink) -> float:
+    return order_of(sink.raw)
 
 
 def _shapes(sinks: Sequence[Sink]) -> set[str]:

@@ -248,7 +248,6 @@ class StretchSearch:
                 waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
         return stretch
 
-
     def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
         """Return what ``_wrong`` does; behind a sink that is no part of what the golden run has, but what may be one."""
         wrong = self._wrong(call, values)

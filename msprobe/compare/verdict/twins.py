@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msprobe.compare.parallel.by_name.joined_record import joined_record
 from msprobe.compare.verdict.row_twins import RowTwins
@@ -24,6 +24,7 @@ _ROUNDINGS = 4.0
 Raw = Mapping[str, Any]
 Mark = tuple[Any, ...]
 _BySize = dict[float, list[tuple[Mark, Raw]]]
+_Value = TypeVar("_Value")
 
 
 class Twins:
@@ -113,12 +114,19 @@ class Twins:
 
     def _near(self, side: int, raw: Raw) -> list[tuple[Mark, Raw]]:
         """Return the values of a side with as many elements, and a norm that a twin may have."""
-        values, norm = self._values[side].get(recorded_count(raw), []), norm_of(raw)
-        if raw.get("md5") is not None or not math.isfinite(norm):
+        return self.with_near_norm(self._values[side].get(recorded_count(raw), []), raw, _norm_of_entry)
+
+    def with_near_norm(
+        self, values: list[_Value], raw: Raw, norm: Callable[[_Value], float], factor: float = 1.0
+    ) -> list[_Value]:
+        """Return which of these values, in the order of their norms, have one that a twin may have; ``factor`` as in
+        ``distance``."""
+        own = norm_of(raw)
+        if raw.get("md5") is not None or not math.isfinite(own):
             return values
-        reach = 1.0 - min(self._most_allowed, 0.99)
-        first = bisect_left(values, norm * reach, key=_norm_of_entry)
-        return values[first : bisect_right(values, norm / reach, key=_norm_of_entry)]
+        reach = 1.0 - min(factor * self._most_allowed, 0.99)
+        first = bisect_left(values, own * reach, key=norm)
+        return values[first : bisect_right(values, own / reach, key=norm)]
 
     @cached_property
     def _values(self) -> tuple[_BySize, _BySize]:
@@ -152,6 +160,12 @@ def norm_of(raw: Raw) -> float:
     return as_float(raw.get(NORM.name))
 
 
+def order_of(raw: Raw) -> float:
+    """Return the norm of a value by which values are in order, infinity where none is recorded."""
+    norm = norm_of(raw)
+    return math.inf if math.isnan(norm) else norm
+
+
 def norm_of_all(raws: Sequence[Raw]) -> float:
     """Return the L2 norm of all elements of several tensors."""
     return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
@@ -176,5 +190,4 @@ def _has_other_order(raw: Raw, other: Raw) -> bool:
 
 def _norm_of_entry(entry: tuple[Mark, Raw]) -> float:
     """Return the norm of a value, infinity where none is recorded."""
-    norm = norm_of(entry[1])
-    return math.inf if math.isnan(norm) else norm
+    return order_of(entry[1])

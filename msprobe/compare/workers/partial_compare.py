@@ -240,16 +240,17 @@ def joined(
         free_moved(table, measured, history.cancelled_gradients)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
-        dumps = ComparedDumps(target, golden, own.summary.mode, policy)
+        dumps, end = ComparedDumps(target, golden, own.summary.mode, policy), None
         if has_differences(judged):
             from msprobe.compare.regions.without_consequence import ConsequenceRules  # where runs differ
 
-            table = ConsequenceRules(table, dumps).judged(measured, judged)
+            table, end = ConsequenceRules(table, dumps).judged(measured, judged)
     if not history.last_step:
         history.cancelled_gradients.add_updates(table, target, golden)
     trim_memory()
     levels = row_levels(table, judged, policy)
-    return Comparison(target, golden, own.summary.mode, policy, table, measured, judged, levels, None, facts.remarks)
+    mode, remarks = own.summary.mode, facts.remarks
+    return Comparison(target, golden, mode, policy, table, measured, judged, levels, None, remarks, end=end)
 
 
 def _table(

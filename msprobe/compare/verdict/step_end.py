@@ -1,0 +1,44 @@
+"""What leaves a step of a pair, and where what is wrong in it arises: looked for once, when somebody asks for it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from msprobe.compare.table.table import LeafTable
+from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.stretch import Stretch, StretchSearch
+from msprobe.core.store.reader import Dump
+from msprobe.numerics.verdict import Judged, Measured
+
+
+class StepEnd:
+    """The end of a step of both runs.
+
+    Args:
+        table: both dumps.
+        dumps: target and golden run.
+        measured: the differences of all rows.
+        judged: the verdicts of all rows.
+    """
+
+    def __init__(self, table: LeafTable, dumps: tuple[Dump, Dump], measured: Measured, judged: Judged) -> None:
+        self._table, self._dumps, self._measured, self._judged = table, dumps, measured, judged
+        self._stretches: dict[int, Stretch | None] = {}
+
+    @cached_property
+    def sinks(self) -> Sinks:
+        """What leaves the step."""
+        return Sinks(self._table, self._measured, self._judged, self._dumps)
+
+    def stretch(self, side: int) -> Stretch | None:
+        """Return where what is wrong in the end arises in the target (0), or golden run (1); None where no forward call
+        shows it."""
+        if side not in self._stretches:
+            wrong = ((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
+            search = self._search.turned() if side else self._search
+            self._stretches[side] = search.run(wrong)
+        return self._stretches[side]
+
+    @cached_property
+    def _search(self) -> StretchSearch:
+        return StretchSearch(*self._dumps, self.sinks.coarsest)
