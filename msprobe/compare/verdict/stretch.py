@@ -249,7 +249,7 @@ class StretchSearch:
         return stretch
 
     def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
-        """Return what ``_wrong`` does; behind a sink that is no part of what the golden run has, but what may be one."""
+        """Return what ``_wrong`` does; behind a boundary that is no part of a golden value, but what may be one."""
         wrong = self._wrong(call, values)
         return [one for one in wrong if not self._may_be_part(one)] if boundary.beyond_parts else wrong
 
