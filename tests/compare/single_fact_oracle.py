@@ -118,7 +118,8 @@ def _allowed(kind: str, fact: Fact) -> frozenset[str]:
 def _statistic(kind: str, fact: Fact) -> frozenset[str]:
     way, name = fact.what.removeprefix("statistic "), fact.where.rpartition(".")[2]
     if name != "md5" and kind == "md5":
-        return SILENT  # the checksums, which see every bit, agree
+        # the checksums, which see every bit, agree; a field that is no number is damage
+        return INCOMPLETE if way == "text" else SILENT
     if way in ("null", "removed"):
         if fact.before[name] is None:
             return SILENT  # null and absent are the same
@@ -142,7 +143,7 @@ def _strange(kind: str, fact: Fact, name: str, way: str) -> frozenset[str]:
         return frozenset({"incomplete", "diverged"})  # the record says another thing than the file
     if fact.before[name] is None:  # Mean of bool, any statistic without elements: a value where none can be
         return frozenset({"incomplete", "diverged", "note"})
-    return DIVERGED
+    return INCOMPLETE if way == "text" else DIVERGED
 
 
 def _bit(fact: Fact) -> frozenset[str]:
