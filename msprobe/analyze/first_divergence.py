@@ -20,7 +20,12 @@ from msprobe.analyze.call_order import (
     other_value,
 )
 from msprobe.analyze.causes.cut_gradients import CutGradients
-from msprobe.analyze.causes.given_parameters import changed_otherwise, given_parameter, parameter_name
+from msprobe.analyze.causes.given_parameters import (
+    changed_otherwise,
+    given_parameter,
+    maker_of_argument,
+    parameter_name,
+)
 from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.other_code import OtherCode
 from msprobe.analyze.causes.unused_collectives import unused_result
@@ -238,8 +243,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         rows = [row for row in self.differing_rows(entry, Role.INPUT) if self.is_argument(row)]
         if not rows:
             return None
-        from msprobe.compare.after_backward.numbers_of_python import maker_of_argument  # loaded for an argument only
-
         made = maker_of_argument(self.comparison, entry, rows[0])
         note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
         description = self.result(entry, rows[0], self.module(entry), note)

@@ -112,11 +112,16 @@ def same_values(left: Raw, right: Raw, near: float = NEAR) -> bool:
     by_checksum = same_checksums(left, right)
     if by_checksum is not None:
         return by_checksum
-    bound = max(near, _roundoff(str(left.get("dtype"))), _roundoff(str(right.get("dtype"))))
+    bound = bound_of(left, right, near=near)
     norms = as_float(left.get(NORM.name)), as_float(right.get(NORM.name))
     if abs(norms[0] - norms[1]) > bound * max(norms):
         return False  # what ``distance`` would say; most tensors are told apart by it
     return distance(left, right, UNMOVED) <= bound
+
+
+def bound_of(*raws: Raw, near: float = NEAR) -> float:
+    """Return how far the statistics of the same elements in these dtypes may be apart: ``near``, or a few roundings."""
+    return max(near, *(_roundoff(str(raw.get("dtype"))) for raw in raws))
 
 
 def recorded_count(raw: Raw) -> float:

@@ -7,7 +7,7 @@ place of the optimizer lead there from the value that the step began with; else 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.parameter_updates import sums_of
@@ -23,6 +23,9 @@ from msprobe.trace.likeness import distance
 from msprobe.trace.values import fingerprint
 
 _SIDES = "target", "golden run"
+
+if TYPE_CHECKING:
+    from msprobe.compare.after_backward.numbers_of_python import MadeNumber
 
 
 class GivenParameter(NamedTuple):
@@ -135,3 +138,18 @@ def _parameter_rows(comparison: Comparison) -> Iterable[tuple[int, int]]:
     """Yield the entry and the row of each parameter of a module."""
     rows = (comparison.measured.role == Role.PARAMETER).nonzero()[0]
     return zip(comparison.table.entry_of_row()[rows].tolist(), rows.tolist(), strict=True)
+
+
+def maker_of_argument(comparison: Comparison, entry: int, row: int) -> MadeNumber | None:
+    """Return the call from which a number of Python follows that an entry gets, and that differs."""
+    sides = comparison.table.target[row], comparison.table.golden[row]
+    given = [leaf.raw.get("value") for leaf in sides if leaf is not None and isinstance(leaf.raw, dict)]
+    numbers = [number for number in given if isinstance(number, float)]
+    target, golden = comparison.table.entries[entry][:2]
+    if len(numbers) < 2 or target is None or golden is None:
+        return None
+    from msprobe.compare.after_backward.numbers_of_python import maker_of_number  # loaded for such a number only
+
+    dumps = comparison.target, comparison.golden
+    made = maker_of_number(dumps, (target, golden), (numbers[0], numbers[1]))
+    return made if made is not None and made.call in comparison.table.numbers_by_name[0] else None

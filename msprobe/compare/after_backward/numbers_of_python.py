@@ -10,16 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msprobe.compare.after_backward.gradient_trails import calls_after_backward
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, leaves
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.trace.leaves import as_float, element_count
-
-if TYPE_CHECKING:
-    from msprobe.compare.comparison import Comparison
 
 _Places = Mapping[tuple[str, str], Sequence[str]]
 """Names of calls by function and file."""
@@ -40,19 +37,6 @@ class MadeNumber(NamedTuple):
         if self.unused:
             return f"the number follows from what the target gives to {self.call}, in the golden run from its result"
         return f"the number follows from the result of {self.call}"
-
-
-def maker_of_argument(comparison: Comparison, entry: int, row: int) -> MadeNumber | None:
-    """Return the call from which a number of Python follows that an entry gets, and that differs."""
-    sides = comparison.table.target[row], comparison.table.golden[row]
-    given = [leaf.raw.get("value") for leaf in sides if leaf is not None and isinstance(leaf.raw, dict)]
-    numbers = [number for number in given if isinstance(number, float)]
-    target, golden = comparison.table.entries[entry][:2]
-    if len(numbers) < 2 or target is None or golden is None:
-        return None
-    dumps = comparison.target, comparison.golden
-    made = maker_of_number(dumps, (target, golden), (numbers[0], numbers[1]))
-    return made if made is not None and made.call in comparison.table.numbers_by_name[0] else None
 
 
 def maker_of_number(

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sink
-from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all, order_of
+from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.projection import KEY
@@ -89,7 +89,7 @@ class Gradients:
         beside it."""
         factor = self._conditioned(sink.raw)
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
-        near = self._twins.with_near_norm(others, sink.raw, _order_of_sink, factor)
+        near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
         rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
         return min((self._twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
 

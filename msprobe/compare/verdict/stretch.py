@@ -17,13 +17,13 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, phase_of, stem_of
-from msprobe.compare.verdict.twins import Raw, Twins
+from msprobe.compare.verdict.twins import Raw, Twins, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count
-from msprobe.trace.likeness import is_part, same_values
+from msprobe.trace.likeness import bound_of, is_part, same_values
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -321,13 +321,24 @@ class _Side:
     def calls_with(self, raw: Raw) -> list[Call]:
         """Return the calls that get a parameter: this one, else those that get one like it."""
         exact = self._by_parameter.get(signature_of(raw), ())
-        return [call for call, _ in exact] or [
-            call
-            for pairs in self._by_parameter.values()
-            if element_count(pairs[0][1]) == element_count(raw)
-            for call, one in pairs
-            if same_values(raw, one)
-        ]
+        if exact:
+            return [call for call, _ in exact]
+        uses = self._by_size.get(element_count(raw), [])
+        near = with_near_norm(uses, raw, _order_of_use, max(self._bound, bound_of(raw)))
+        return [call for call, one in near if same_values(raw, one)]
+
+    @cached_property
+    def _bound(self) -> float:
+        """How far the norms of one parameter in two dtypes may be apart."""
+        return bound_of({}, *(uses[0][1] for uses in self._by_parameter.values()))
+
+    @cached_property
+    def _by_size(self) -> dict[float, list[tuple[Call, Raw]]]:
+        """The calls that get a parameter, with it, by its number of elements, in the order of the norms."""
+        found: dict[float, list[tuple[Call, Raw]]] = {}
+        for use in sorted((use for uses in self._by_parameter.values() for use in uses), key=_order_of_use):
+            found.setdefault(element_count(use[1]), []).append(use)
+        return found
 
     @cached_property
     def _by_parameter(self) -> dict[Any, list[tuple[Call, Raw]]]:
@@ -374,6 +385,10 @@ def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
 def _is_complex(raw: Raw) -> bool:
     dtype = find_dtype(str(raw.get("dtype")))
     return dtype is not None and dtype.kind is DtypeKind.COMPLEX
+
+
+def _order_of_use(use: tuple[Call, Raw]) -> float:
+    return order_of(use[1])
 
 
 def _function(call: Call) -> str:

@@ -44,7 +44,7 @@ class Twins:
     def turned(self) -> Twins:
         """Return the same with the sides exchanged."""
         other = Twins(self._sides, self.coarsest, self._folders[::-1])
-        other._values, other._most_allowed = self._values[::-1], self._most_allowed
+        other._values, other.most_allowed = self._values[::-1], self.most_allowed
         return other
 
     def allowed(self, *raws: Raw) -> float:
@@ -114,19 +114,8 @@ class Twins:
 
     def _near(self, side: int, raw: Raw) -> list[tuple[Mark, Raw]]:
         """Return the values of a side with as many elements, and a norm that a twin may have."""
-        return self.with_near_norm(self._values[side].get(recorded_count(raw), []), raw, _norm_of_entry)
-
-    def with_near_norm(
-        self, values: list[_Value], raw: Raw, norm: Callable[[_Value], float], factor: float = 1.0
-    ) -> list[_Value]:
-        """Return which of these values, in the order of their norms, have one that a twin may have; ``factor`` as in
-        ``distance``."""
-        own = norm_of(raw)
-        if raw.get("md5") is not None or not math.isfinite(own):
-            return values
-        reach = 1.0 - min(factor * self._most_allowed, 0.99)
-        first = bisect_left(values, own * reach, key=norm)
-        return values[first : bisect_right(values, own / reach, key=norm)]
+        values = self._values[side].get(recorded_count(raw), [])
+        return with_near_norm(values, raw, _norm_of_entry, self.most_allowed)
 
     @cached_property
     def _values(self) -> tuple[_BySize, _BySize]:
@@ -144,7 +133,7 @@ class Twins:
         return sides
 
     @cached_property
-    def _most_allowed(self) -> float:
+    def most_allowed(self) -> float:
         """How far two values of any dtype of both sides may be apart."""
         dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
         return max(EQUAL, _ROUNDINGS * max(self.coarsest, *map(unit_roundoff, dtypes)))
@@ -158,6 +147,17 @@ def mark_of(raw: Raw) -> Mark:
 def norm_of(raw: Raw) -> float:
     """Return the recorded L2 norm of a value; NaN where there is none."""
     return as_float(raw.get(NORM.name))
+
+
+def with_near_norm(values: list[_Value], raw: Raw, norm: Callable[[_Value], float], apart: float) -> list[_Value]:
+    """Return which of these values, in the order of their norms, have one that is no farther than ``apart`` from that
+    of a tensor; all where it has none."""
+    own = norm_of(raw)
+    if raw.get("md5") is not None or not math.isfinite(own):
+        return values
+    reach = 1.0 - min(apart, 0.99)
+    first = bisect_left(values, own * reach, key=norm)
+    return values[first : bisect_right(values, own / reach, key=norm)]
 
 
 def order_of(raw: Raw) -> float:
