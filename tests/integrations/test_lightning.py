@@ -80,6 +80,7 @@ trainer.fit(Network(), loader, loader)
 """
 
 
+@pytest.mark.matrix("wide")
 def test_validation_is_left_out_of_a_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(EVALUATING)

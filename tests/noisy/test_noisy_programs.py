@@ -53,7 +53,7 @@ def profile(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Rec
     return of
 
 
-@pytest.mark.matrix("wide", sample=5)
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.parametrize("program", _PROGRAMS)
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_a_further_run_is_normal(program: tuple[str, str], count: int, recorded: Recorded, profile: Recorded) -> None:

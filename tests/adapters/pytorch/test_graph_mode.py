@@ -230,7 +230,13 @@ def test_another_thread_that_works_during_a_capture_is_no_part_of_it(graphs: Gra
     "backend",
     [
         "aot_eager",
-        pytest.param("inductor", marks=pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")),
+        pytest.param(
+            "inductor",
+            marks=[
+                pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++"),
+                pytest.mark.matrix("wide"),
+            ],
+        ),
     ],
 )
 @on_cpu

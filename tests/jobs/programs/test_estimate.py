@@ -100,12 +100,12 @@ def test_budgets_end_collection_in_the_estimate(
 @pytest.mark.parametrize(
     ("steps", "before", "said"),
     [
-        (3, "", "the program ended after 3 steps, and 6 are needed"),
         (
             50,
             "raise ValueError('odd')",
             "ended with status 1 after 0 steps, and 6 are needed; it said: ValueError: odd",
         ),
+        (3, "", "the program ended after 3 steps, and 6 are needed"),
         (
             50,
             "from msprobe.pytorch import PrecisionDebugger\nPrecisionDebugger(dump_path='./own')",
