@@ -8,7 +8,7 @@ here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -63,7 +63,7 @@ def measure(
         exemption.relax(table, measured.kind)
     if tensors is not None:
         _mark_other_files(facts.remarks, measured, tensors)
-        _fill_tensors(measured, table, tensors, least_scales)
+        _fill_tensors(measured, table, tensors, least_scales, set(_marked(facts.remarks, Remark.DAMAGED)))
     for exemption in exemptions:
         _clear_differences(measured, table, exemption.meaningless_rows(table, measured))
     for exemption in exemptions:
@@ -184,7 +184,17 @@ def _reductions(table: LeafTable, rows: NDArray[np.int64], longest: Floats, nume
     return np.asarray(np.maximum(longest_axes[entry[rows]], most_elements[entry[rows]] / np.maximum(numel, 1.0)))
 
 
-def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Difference], least_scales: Floats) -> None:
+def _marked(remarks: Ints, remark: Remark) -> list[int]:
+    return (remarks & int(remark)).nonzero()[0].tolist()  # type: ignore[no-any-return]
+
+
+def _fill_tensors(
+    measured: Measured,
+    table: LeafTable,
+    tensors: Sequence[Difference],
+    least_scales: Floats,
+    damaged: Container[int],
+) -> None:
     for row, difference in enumerate(tensors):
         if difference is None:
             continue
@@ -207,7 +217,7 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         measured.mean[row] = measured.projection[row] = 0.0
         measured.whole[row] = True
         measured.numel[row] = count
-        if measured.kind[row] == RowKind.UNCHECKED:
+        if measured.kind[row] == RowKind.UNCHECKED and row not in damaged:
             measured.kind[row] = RowKind.NONE
 
 

@@ -112,7 +112,7 @@ class ProjectionsApart(NamedTuple):
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> ProjectionsApart:
     """Return how the projections of these rows differ."""
     numbers = rows.tolist()
-    sides = [[leaves[row][2].get(KEY) for row in numbers] for leaves in (table.target, table.golden)]
+    sides = [[_number(leaves[row][2].get(KEY)) for row in numbers] for leaves in (table.target, table.golden)]
     nothing = np.zeros(len(numbers), np.bool_)
     if all(values.count(None) == len(values) for values in sides):
         return ProjectionsApart(np.zeros(len(numbers)), nothing, nothing)

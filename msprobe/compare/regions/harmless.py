@@ -218,12 +218,18 @@ class HarmlessDifferences:
 
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
-        module keeps for the next step."""
+        module keeps for the next step; or outside of modules of a tensor that needs none: of a gradient, which an
+        optimizer gets."""
         key = self._table.keys[entry]
         if is_module(key) or key.phase != Phase.FORWARD.value or not works_in_place(key.stem):
             return False
         body = self._data.get(self._table.entries[entry].target or "")
-        return is_without_gradients(body) and bool(self._rows(entry, Role.RESULT))
+        outside = not key.parent and all(
+            is_float(raw) and raw.get("requires_grad") is False
+            for row in self._results(entry)
+            for raw in self._table.tensors(row)
+        )
+        return (is_without_gradients(body) or outside) and bool(self._rows(entry, Role.RESULT))
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
