@@ -120,8 +120,7 @@ def _statistic(kind: str, fact: Fact) -> frozenset[str]:
     if way == "text" and name != "md5" and kind != "tensor":
         return INCOMPLETE  # a damaged record is not compared
     if name != "md5" and kind == "md5":
-        # the checksums, which see every bit, agree; a field that is no number is damage
-        return INCOMPLETE if way == "text" else SILENT
+        return SILENT  # the checksums, which see every bit, agree
     if way in ("null", "removed"):
         if fact.before[name] is None:
             return SILENT  # null and absent are the same
@@ -145,7 +144,7 @@ def _strange(kind: str, fact: Fact, name: str, way: str) -> frozenset[str]:
         return frozenset({"incomplete", "diverged"})  # the record says another thing than the file
     if fact.before[name] is None:  # Mean of bool, any statistic without elements: a value where none can be
         return frozenset({"incomplete", "diverged", "note"})
-    return INCOMPLETE if way == "text" else DIVERGED
+    return DIVERGED
 
 
 def _bit(fact: Fact) -> frozenset[str]:
