@@ -21,6 +21,8 @@ from msprobe.trace.likeness import recorded_count
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
 _MOST_CONDITIONED = 16.0
+_Passes = list[list[Raw]]
+"""The gradients of several parameters, of each pass."""
 _ByParameter = dict[tuple[str, str], list[Sink]]
 
 
@@ -52,8 +54,11 @@ class Gradients:
 
     @cached_property
     def apart(self) -> float:
+        """How far the gradients of both sides are apart: those of one parameter, or of one that has another name; what
+        is left of both sides, fused or split, all together."""
         largest = 0.0
-        left: tuple[list[Raw], list[Raw]] = ([], [])
+        left: tuple[_Passes, _Passes] = ([], [])
+        renamed: tuple[_Passes, _Passes] = ([], [])
         for side, own in enumerate(self.by_parameter):
             for name, sinks in own.items():
                 if all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks):
@@ -62,11 +67,26 @@ class Gradients:
                 apart = self._gradient_apart(side, sinks, others)
                 if not math.isfinite(apart) and _shapes(sinks) == _shapes(others):
                     return math.inf  # the same parameter
+                passes = [sink.raw for sink in sinks]
+                if not others:
+                    renamed[side].append(passes)
                 if math.isfinite(apart):
                     largest = max(largest, apart)
                 else:
-                    left[side].extend(sink.raw for sink in sinks)
-        return max(largest, self._twins.unions_distance(*left) if any(left) else 0.0)
+                    left[side].append(passes)
+        return max(largest, min(map(self._together_apart, (left, renamed)))) if any(left) else largest
+
+    def _together_apart(self, sides: tuple[_Passes, _Passes]) -> float:
+        """Return how far fused and split parameters are apart, all together: in norm and extremes, or by the sum of all
+        elements where passes are added up."""
+        raws = [list(itertools.chain.from_iterable(own)) for own in sides]
+        apart = self._twins.unions_distance(*raws)
+        sizes = [sum(element_count(passes[0]) for passes in own) for own in sides]
+        if math.isfinite(apart) or sizes[0] != sizes[1] or len({len(passes) for own in sides for passes in own}) == 1:
+            return apart
+        sums = [math.fsum(as_float(raw.get("Mean")) * element_count(raw) for raw in own) for own in raws]
+        apart = abs(sums[0] - sums[1]) / max(*(math.fsum(map(norm_of, own)) for own in raws), 1e-300)
+        return apart if apart <= self._twins.allowed(*raws[0], *raws[1]) else math.inf
 
     @cached_property
     def _size(self) -> float:
@@ -82,7 +102,17 @@ class Gradients:
         if paired <= self._twins.allowed(*(sink.raw for sink in sinks)):
             return paired
         alone = max(min(self._nearest_gradient(side, one), self._anywhere(side, one, others)) for one in sinks)
-        return min(paired, alone, self._sums_apart([sink.raw for sink in sinks], [sink.raw for sink in others]))
+        passes = [sink.raw for sink in sinks]
+        sums = (
+            [self._sums_apart(passes, [sink.raw for sink in others])] if others else self._sums_of_others(side, passes)
+        )
+        return min(paired, alone, *sums)
+
+    def _sums_of_others(self, side: int, passes: Sequence[Raw]) -> list[float]:
+        """Return how far the sum of the gradients of a parameter is from those of parameters with other names, where
+        the sides add up other numbers of passes."""
+        others = ([sink.raw for sink in sinks] for sinks in self.by_parameter[1 - side].values())
+        return [self._sums_apart(passes, other) for other in others if len(other) != len(passes)]
 
     def _nearest_gradient(self, side: int, sink: Sink) -> float:
         """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded

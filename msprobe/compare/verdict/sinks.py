@@ -143,7 +143,7 @@ class Sinks:
         return target, golden
 
     def _results_of(self, side: int) -> Iterator[Sink]:
-        shown = self._shown_by_losses(side) if self._gradients.by_parameter[side] else frozenset()
+        shown = self._shown[side]
         for entry in filter(self._is_outermost, self.sides.forward(side)):
             floats = ((row, raw) for row, raw in self.sides.leaves(side, entry, OUTPUT) if is_float(raw))
             whole = ((row, raw) for row, raw in floats if row not in self._table.in_pieces)
@@ -229,6 +229,8 @@ class Sinks:
             users = self._users(side, raw, maker)
             results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
             others = [(row, made) for row, made in results if mark_of(made) != mark_of(raw)]
+            if any(mark_of(made) in self._shown[side] for _, made in others):
+                continue  # by the losses
             if not others:
                 return math.inf
             for row, made in others:
@@ -290,6 +292,14 @@ class Sinks:
 
     def _is_outermost(self, entry: int) -> bool:
         return is_module(self._table.keys[entry]) and not self._table.keys[entry].parent
+
+    @cached_property
+    def _shown(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
+        """By side the results that its losses show; none where no gradients of parameters are recorded."""
+        target, golden = (
+            self._shown_by_losses(side) if self._gradients.by_parameter[side] else frozenset() for side in (0, 1)
+        )
+        return target, golden
 
     def _shown_by_losses(self, side: int) -> frozenset[Mark]:
         """Return the results of calls that a backward pass reaches; of modules around them where no other call has

@@ -1,0 +1,73 @@
+"""Gradients of two programs that name, fuse and add them up otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+torch = pytest.importorskip("torch")
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
+
+nn = torch.nn
+pytestmark = pytest.mark.torch
+
+
+class Split(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.left, self.right = nn.Linear(6, 5), nn.Linear(5, 4), nn.Linear(5, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = torch.tanh(self.body(x))
+        return self.left(hidden), self.right(hidden)
+
+
+class Fused(nn.Module):
+    def __init__(self, other: Split) -> None:
+        super().__init__()
+        self.trunk, self.both = nn.Linear(6, 5), nn.Linear(5, 8)
+        self.trunk.load_state_dict(other.body.state_dict())
+        with torch.no_grad():
+            self.both.weight.copy_(torch.cat([other.left.weight, other.right.weight]))
+            self.both.bias.copy_(torch.cat([other.left.bias, other.right.bias]))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        left, right = self.both(torch.tanh(self.trunk(x))).chunk(2, -1)
+        return left, right
+
+
+def train(folder: Path, fused: bool, passes: bool, share: float = 0.3) -> None:
+    """One backward pass for the sum of two losses, or one for each; ``share`` is the weight of the second one."""
+    forget()
+    torch.manual_seed(0)
+    x, split = torch.randn(7, 6), Split()
+    model = Fused(split) if fused else split
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        left, right = model(x)
+        losses = left.square().mean(), right.square().mean() * share
+        if passes:
+            losses[0].backward(retain_graph=True)
+            losses[1].backward()
+        else:
+            (losses[0] + losses[1]).backward()
+    forget()
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_fused_parameters_have_the_gradients_of_split_ones(recordings: Recordings, passes: bool) -> None:
+    pair = recordings(train, True, passes), recordings(train, False, False)
+    for target, golden in (pair, pair[::-1]):
+        result = msprobe.compare(target, golden)
+        assert result.verdict == "same", result.summary.first_divergence
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_another_weight_of_a_loss_is_a_difference(recordings: Recordings, passes: bool) -> None:
+    target = recordings(train, True, passes, 0.301)
+    assert msprobe.compare(target, recordings(train, False, False)).verdict == "diverged"
