@@ -80,6 +80,8 @@ class Gradients:
         """Return how far fused and split parameters are apart, all together: in norm and extremes, or by the sum of all
         elements where passes are added up."""
         raws = [list(itertools.chain.from_iterable(own)) for own in sides]
+        if not all(raws):
+            return math.inf
         apart = self._twins.unions_distance(*raws)
         sizes = [sum(element_count(passes[0]) for passes in own) for own in sides]
         if math.isfinite(apart) or sizes[0] != sizes[1] or len({len(passes) for own in sides for passes in own}) == 1:

@@ -71,3 +71,18 @@ def test_fused_parameters_have_the_gradients_of_split_ones(recordings: Recording
 def test_another_weight_of_a_loss_is_a_difference(recordings: Recordings, passes: bool) -> None:
     target = recordings(train, True, passes, 0.301)
     assert msprobe.compare(target, recordings(train, False, False)).verdict == "diverged"
+
+
+def narrow(folder: Path, width: int) -> None:
+    """A layer of some width under one name."""
+    forget()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, width))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model(torch.randn(7, 6)).square().mean().backward()
+    forget()
+
+
+def test_a_parameter_of_another_shape_is_a_difference(recordings: Recordings) -> None:
+    assert msprobe.compare(recordings(narrow, 5), recordings(narrow, 4)).verdict == "diverged"
