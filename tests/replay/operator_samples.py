@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -33,10 +34,19 @@ class Sample:
 @functools.cache
 def operators() -> dict[str, Any]:
     """Return the operators that compute on a CPU what their inputs say, by name."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    with _flags_left_open():
+        from torch.testing._internal.common_methods_invocations import op_db
 
     named = {f"{each.name}.{each.variant_test_name}".rstrip("."): each for each in op_db}
     return {name: each for name, each in named.items() if not _is_left_out(name)}
+
+
+@contextmanager
+def _flags_left_open() -> Iterator[None]:
+    """Undo that PyTorch's own test modules forbid the whole process to set ``torch.backends.*`` when they are imported."""
+    frozen = torch.backends.flags_frozen()
+    yield
+    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = not frozen
 
 
 def _is_left_out(name: str) -> bool:

@@ -67,3 +67,9 @@ def test_all_operators_are_right(floats: str, part: int) -> None:
     found = {f"{name}-{floats}": errors(name, floats) for name in sorted(operators())[part::PARTS]}
     wrong = {case: values for case, values in found.items() if values}
     assert wrong.keys() == DEFECTS.keys() & found.keys(), wrong
+
+
+def test_the_table_of_torch_leaves_the_flags_of_the_process_open() -> None:
+    operators()
+
+    assert not torch.backends.flags_frozen()
