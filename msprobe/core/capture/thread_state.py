@@ -23,6 +23,7 @@ class ThreadState(threading.local):
             called by the program.
         live: the check of the call that begins, where a task runs calls again; it is for the function of that call.
         module: the innermost observed module whose call runs, recorded or left out.
+        reads: True while the program takes numbers out of a tensor.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
@@ -30,6 +31,7 @@ class ThreadState(threading.local):
     compiling = False
     live: Any = None
     module: Any = None
+    reads = False
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []

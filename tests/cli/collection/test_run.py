@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.check.job import check
+from msprobe.core.store.reader import find_dumps, load_dump
 from tests import forked
 from tests.rules.tree import ROOT
 
@@ -106,6 +107,16 @@ for step in range(2):
     with torch.no_grad():
         F.huber_loss(model(x), x[:, :1])
 """
+
+
+@pytest.mark.torch
+def test_an_iteration_that_has_made_its_update_survives_a_kill(tmp_path: Path) -> None:
+    text = SCRIPT.replace("optimizer.step()", "optimizer.step()\n    if step:\n        os.kill(os.getpid(), 9)")
+    (tmp_path / "train.py").write_text("import os" + text.format(optimizer="SGD", before=""))
+    (tmp_path / "c.json").write_text(json.dumps({"dump_path": "dump", "level": "mix"}))
+    assert attached(tmp_path, "train.py").returncode == -signal.SIGKILL
+    steps = [load_dump(place) for place in find_dumps(tmp_path / "dump")]
+    assert list(steps[1].data) == list(steps[0].data)
 
 
 @pytest.mark.torch

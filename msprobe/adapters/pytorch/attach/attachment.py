@@ -439,6 +439,8 @@ class Attachment:
             self._forget()
         if self._open:
             self._complete = self._iterations.update(optimizers, self._optimizers.training())
+            if self._complete:
+                self._collection.complete()
             return
         left_out = [model for model in self._models if model.calls.last_left_out]
         self._unseen += not left_out

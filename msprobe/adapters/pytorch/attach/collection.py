@@ -41,6 +41,10 @@ class Collection(Protocol):
         """End the iteration as if it had not been: the next one has its number."""
         ...
 
+    def complete(self) -> None:
+        """Keep what the iteration has, as it has made its updates: the process may be killed before it ends."""
+        ...
+
     def end(self) -> None:
         """End the iteration."""
         ...
@@ -88,6 +92,9 @@ class DebuggerSteps:
         self._debugger.step(dump=False)
         self._debugger.service.repeat_number()
         self._debugger.service.hold_functions()
+
+    def complete(self) -> None:
+        self._debugger.service.flush()
 
     def end(self) -> None:
         self._debugger.stop()

@@ -45,6 +45,7 @@ class MonitorSteps:
         self._first_step = first_step
         self._watched: WatchedIterations | None = None
         self._models: set[int] = set()
+        self._ended = False  # the iteration that runs is written
 
     def expect(self) -> None:
         """Do nothing: the monitor begins with a model."""
@@ -65,10 +66,17 @@ class MonitorSteps:
     def forget(self) -> None:
         """Do nothing: what is forgotten is evaluation."""
 
-    def end(self) -> None:
-        """End the step."""
+    def complete(self) -> None:
+        """End the step: what the program does after its updates is not reported."""
         if self._watched is not None:
             self._watched.end_step()
+            self._ended = True
+
+    def end(self) -> None:
+        """End the step, if it has not."""
+        if self._watched is not None and not self._ended:
+            self._watched.end_step()
+        self._ended = False
 
     def conclude(self) -> None:
         """Watch nothing more, and write what is there."""

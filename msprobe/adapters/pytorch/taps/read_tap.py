@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,12 +18,6 @@ from msprobe.core.capture.wrap import copy_signature
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
-class _Running(threading.local):
-    """Whether a reader runs in this thread."""
-
-    reader = False
-
-
 class TorchReadTap:
     """Tells the observer of the floating-point values that the program reads, each once: what a reader itself calls
     (``print`` reads every number of a tensor) is its own affair.
@@ -37,7 +30,6 @@ class TorchReadTap:
     def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
         self._current = current
         self._thread = thread
-        self._running = _Running()
         self._patches = Patches()
         for name in _READERS:
             plan_wrapper(self._patches, torch.Tensor, name, self._reporting)
@@ -51,19 +43,19 @@ class TorchReadTap:
         """Do nothing: reads have no numbers."""
 
     def _reporting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        thread, current, running, name = self._thread, self._current, self._running, original.__name__
+        thread, current, name = self._thread, self._current, original.__name__
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             observer = current.observer
-            if observer is None or thread.busy or running.reader or is_traced() or not isinstance(tensor, torch.Tensor):
+            if observer is None or thread.busy or thread.reads or is_traced() or not isinstance(tensor, torch.Tensor):
                 return original(tensor, *args, **kwargs)
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
                 observer.value_read(name, tensor)
-            running.reader = True
+            thread.reads = True
             try:
                 return original(tensor, *args, **kwargs)
             finally:
-                running.reader = False
+                thread.reads = False
 
         copy_signature(read, original)
         return read

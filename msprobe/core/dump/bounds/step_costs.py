@@ -72,6 +72,11 @@ class StepCosts:
         if self._debugger is not None:
             self._debugger.service.hold_functions()
 
+    def flush(self) -> None:
+        """Write what the step has recorded so far."""
+        if self._debugger is not None:
+            self._debugger.service.flush()
+
     def start(self, model: Any) -> None:
         """Begin a step; record it when its turn has come."""
         if self._last is None:

@@ -111,6 +111,12 @@ class Service:
         if isinstance(session, DumpSession):
             session.hold_functions()
 
+    def flush(self) -> None:
+        """Write what the step has recorded so far, so that it survives the process."""
+        session = process_debugger.current()
+        if isinstance(session, DumpSession):
+            session.flush()
+
     @property
     def init_step(self) -> int:
         """The number of the first step."""

@@ -230,6 +230,12 @@ class DumpSession:
             self._resume(self._collects(None, again=True), lazy=True)
 
     @outside_modes
+    def flush(self) -> None:
+        """Write what the step has recorded so far, so that it survives the process."""
+        if self._step is not None:
+            self._step.flush()
+
+    @outside_modes
     def focus(self, module: Any, name: str) -> None:
         """Record only the calls of focused modules, ``module`` among them as ``name``, until ``focus_end``."""
         assert self.backend.modules is not None

@@ -39,6 +39,9 @@ class Notes:
         self.events.append("forget")
         self._open = None
 
+    def complete(self) -> None:
+        assert self._open is not None
+
     def end(self) -> None:
         self.events.append("end")
         assert self._open is not None
