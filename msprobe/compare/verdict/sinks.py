@@ -21,11 +21,11 @@ from msprobe.compare.verdict.reads import Reads
 from msprobe.compare.verdict.sides import Sides, Sink
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
+from msprobe.compare.verdict.uses import Uses
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, RowKind
-from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import is_float, is_part
+from msprobe.trace.likeness import is_float
 
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
@@ -57,13 +57,16 @@ class Sinks:
     def apart(self) -> float:
         """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
         nothing leaves the step, or where gradients that leave it are not recorded."""
-        parts = []
+        return _largest(self._parts_apart())
+
+    def _parts_apart(self) -> Iterator[float]:
+        """Yield how far the sinks of each kind are apart."""
         if any(self._gradients.by_parameter) or self.sides.go_back:
             if not all(self._gradients.by_parameter):
-                return math.inf
-            parts += [self._losses.apart, self._gradients.apart]
-        results = [self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side]]
-        return max([*parts, *results], default=math.inf)
+                yield math.inf
+            yield self._losses.apart
+            yield self._gradients.apart
+        yield from (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
 
     @cached_property
     def agree(self) -> bool:
@@ -161,7 +164,7 @@ class Sinks:
             return self._reads.apart
         if self._has_rows(side, sink.row, sink.raw):
             return 0.0
-        if any(True for _ in self._users(side, sink.raw, sink.entry)):
+        if any(True for _ in self._uses[side].of(sink.raw, sink.entry)):
             return self._uses_apart(side, sink.entry, sink.raw)
         others = (other for other in self._results[side] if other.entry == sink.entry and other.row != sink.row)
         return min((self._alone_or_whole_apart(side, other) for other in others), default=math.inf)
@@ -226,16 +229,14 @@ class Sinks:
         largest, waiting, seen = 0.0, [(entry, raw)], {mark_of(raw)}
         while waiting:
             maker, raw = waiting.pop()
-            users = self._users(side, raw, maker)
+            users = self._uses[side].of(raw, maker)
             results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
             others = [(row, made) for row, made in results if mark_of(made) != mark_of(raw)]
-            if any(mark_of(made) in self._shown[side] for _, made in others):
-                continue  # by the losses
             if not others:
                 return math.inf
             for row, made in others:
-                if row in self._table.in_pieces:
-                    continue  # judged with the whole
+                if row in self._table.in_pieces or mark_of(made) in self._shown[side]:
+                    continue  # judged with the whole, or shown by the losses
                 apart = self._value_apart(side, row, made)
                 if math.isfinite(apart):
                     largest = max(largest, apart)
@@ -244,51 +245,14 @@ class Sinks:
                     waiting.append((self._entry_of(row), made))
         return largest
 
+    @cached_property
+    def _uses(self) -> tuple[Uses, Uses]:
+        """By side who gets a value."""
+        return Uses(self._table, self.sides, 0), Uses(self._table, self.sides, 1)
+
     def _entry_of(self, row: int) -> int:
         (entry,) = self._table.entries_of([row])
         return int(entry)
-
-    def _users(self, side: int, raw: Raw, after: int) -> Iterator[int]:
-        """Yield the calls outside of all modules that get a value, or what may be a part of it."""
-        for entry in self._outside[side]:
-            if entry > after and any(
-                self._holds(side, row, one, raw) for row, one in self.sides.leaves(side, entry, INPUT)
-            ):
-                yield entry
-
-    def _holds(self, side: int, row: int, given: Raw, raw: Raw) -> bool:
-        """Return whether what a call gets in a row is a value, a part of it, or was before it was put together."""
-        joined = self._table.together.get(row)
-        piece = joined.piece if joined is not None and joined.in_golden == bool(side) and joined.piece else given
-        return mark_of(raw) in (mark_of(given), mark_of(piece)) or self._is_part(side, piece, raw)
-
-    def _is_part(self, side: int, raw: Raw, whole: Raw) -> bool:
-        """Return whether a value that no recorded call makes may be a part of another one (a slice)."""
-        return (
-            is_float(raw)
-            and element_count(raw) < element_count(whole)
-            and mark_of(raw) not in self._made[side]
-            and is_part(raw, whole)
-        )
-
-    @cached_property
-    def _made(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
-        """By side the results of forward calls."""
-        target, golden = (
-            frozenset(
-                mark_of(raw) for entry in self.sides.forward(side) for _, raw in self.sides.leaves(side, entry, OUTPUT)
-            )
-            for side in (0, 1)
-        )
-        return target, golden
-
-    @cached_property
-    def _outside(self) -> tuple[list[int], list[int]]:
-        """By side the calls outside of all modules, and of the outermost ones."""
-        target, golden = (
-            [entry for entry in self.sides.forward(side) if not self.sides.key(entry).parent] for side in (0, 1)
-        )
-        return target, golden
 
     def _is_outermost(self, entry: int) -> bool:
         return is_module(self._table.keys[entry]) and not self._table.keys[entry].parent
@@ -313,6 +277,16 @@ class Sinks:
                 else:
                     reached[mark] = is_reached
         return frozenset(mark for mark, by_losses in reached.items() if by_losses)
+
+
+def _largest(parts: Iterator[float]) -> float:
+    """Return the largest of these distances, infinite where there is none: the first infinite one is the answer."""
+    largest, some = 0.0, False
+    for apart in parts:
+        if not math.isfinite(apart):
+            return math.inf
+        largest, some = max(largest, apart), True
+    return largest if some else math.inf
 
 
 def _tensors(leaves: Sequence[Leaf | None]) -> Iterator[Raw]:
