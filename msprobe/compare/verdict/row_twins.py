@@ -26,13 +26,14 @@ _MOST_ELEMENTS = 1 << 27
 """How many elements of rows of one width a side may have for them to be looked at."""
 _NEIGHBOURS = range(-2, 3)
 _Raw = Mapping[str, Any]
-_Rows = NDArray[np.float64]
+_Floats = NDArray[np.float64]
+_Rows = NDArray[np.float32]
 
 
 class _Index(NamedTuple):
     """The rows of one width of a side, in the order of their projections."""
 
-    projections: _Rows
+    projections: _Floats
     rows: _Rows
 
 
@@ -50,7 +51,7 @@ class RowTwins:
     ) -> None:
         self._sides, self._folders, self._allowed = sides, folders, allowed
         self._indexes: dict[tuple[int, int], _Index | None] = {}
-        self._distances: dict[tuple[int, str], _Rows] = {}
+        self._distances: dict[tuple[int, str], _Floats] = {}
 
     def apart(self, side: int, raw: _Raw) -> float:
         """Return how far the rows of a tensor are from those of the other side, relative to its largest element;
@@ -64,19 +65,19 @@ class RowTwins:
     def _has_rows(self, raw: _Raw) -> bool:
         return data_name(raw) is not None and is_float(raw) and _width(raw) >= _NARROWEST and element_count(raw) > 0
 
-    def _row_distances(self, side: int, raw: _Raw) -> _Rows:
+    def _row_distances(self, side: int, raw: _Raw) -> _Floats:
         key = side, str(data_name(raw))
         if key not in self._distances:
             self._distances[key] = self._find_distances(side, raw)
         return self._distances[key]
 
-    def _find_distances(self, side: int, raw: _Raw) -> _Rows:
+    def _find_distances(self, side: int, raw: _Raw) -> _Floats:
         rows = self._rows(side, raw)
         index = self._index(1 - side, _width(raw))
         if rows is None or index is None or not np.isfinite(rows).all():
             return np.full(1, math.inf)
         scale = max(float(np.abs(rows).max()), 1e-300)
-        places = np.searchsorted(index.projections, rows @ _weights(rows.shape[1]))
+        places = np.searchsorted(index.projections, _projections(rows))
         nearest = np.full(len(rows), math.inf)
         for step in _NEIGHBOURS:
             near = np.clip(places + step, 0, len(index.rows) - 1)
@@ -90,7 +91,7 @@ class RowTwins:
             raws = [raw for raw in self._sides[side] if self._has_rows(raw) and _width(raw) == width]
             small = sum(map(element_count, raws)) <= _MOST_ELEMENTS
             rows = [found for raw in raws if (found := self._rows(side, raw)) is not None] if small else []
-            self._indexes[side, width] = _index_of(np.concatenate(rows)) if rows else None
+            self._indexes[side, width] = _index_of(rows) if rows else None
         return self._indexes[side, width]
 
     def _rows(self, side: int, raw: _Raw) -> _Rows | None:
@@ -99,18 +100,19 @@ class RowTwins:
         except ReadError:
             return None  # the row of the table says so
         whole = tensor.size == element_count(raw) and tensor.dtype.kind == "f"
-        return tensor.astype(np.float64).reshape(-1, _width(raw)) if whole else None
+        return tensor.astype(np.float32).reshape(-1, _width(raw)) if whole else None
 
 
-def _index_of(rows: _Rows) -> _Index:
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    projections = rows @ _weights(rows.shape[1])
+def _index_of(parts: Sequence[_Rows]) -> _Index:
+    finite = [rows[np.isfinite(rows).all(axis=1)] for rows in parts]
+    projections = np.concatenate([_projections(rows) for rows in finite])
     order = np.argsort(projections)
-    return _Index(projections[order], rows[order])
+    return _Index(projections[order], np.concatenate(finite)[order])
 
 
-def _weights(width: int) -> NDArray[np.float64]:
-    return np.resize(position_weights(), width)
+def _projections(rows: _Rows) -> _Floats:
+    weights: _Floats = np.resize(position_weights(), rows.shape[1])
+    return rows @ weights
 
 
 def _width(raw: _Raw) -> int:
