@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,11 +120,22 @@ def test_an_iteration_that_has_made_its_update_survives_a_kill(tmp_path: Path) -
     assert list(steps[1].data) == list(steps[0].data)
 
 
+UPDATE_BY_HAND = """with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
+            parameter.grad = None
+"""
+
+
 @pytest.mark.torch
-def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("update", ["optimizer.step()", UPDATE_BY_HAND], ids=["optimizer", "by-hand"])
+def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp_path: Path, update: str) -> None:
     """Python looks up ``loss`` of ``loss(model(x), y)`` before it calls the model, which begins the step."""
     script(tmp_path)
-    (tmp_path / "train.py").write_text(LOOKED_UP_FIRST)
+    text = LOOKED_UP_FIRST
+    if update == UPDATE_BY_HAND:  # evaluation belongs to the iteration then
+        text = re.sub(r"optimizer = .*|    with torch(.*\n)*", "", text)
+    (tmp_path / "train.py").write_text(text.replace("optimizer.step()", update))
     assert attached(tmp_path, "train.py").returncode == 0
     for step in range(2):
         losses = [name for name in names(tmp_path, step) if "_loss" in name]

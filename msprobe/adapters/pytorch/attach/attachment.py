@@ -123,6 +123,7 @@ class Attachment:
         self._ended = 0
         self._loaded: dict[str, None] = {}
         self._has_begun = False
+        self._expects = False
 
     def install(self) -> None:
         """Replace the calls of modules, optimizers and data loaders, until ``remove`` or the end of the process.
@@ -138,6 +139,7 @@ class Attachment:
         patches.plan(torch.autograd, "backward", self._observed_backward(torch.autograd.backward))
         for owner in (torch.optim.Optimizer, nn.Module):
             patches.plan(owner, "zero_grad", self._observed_clearing(owner.zero_grad))
+        patches.plan(nn.Module, "register_parameter", self._observed_making(nn.Module.register_parameter))
         loader = dataloader._BaseDataLoaderIter
         patches.plan(loader, "__next__", self._observed_loading(loader.__next__))
         self._optimizers.plan(patches)
@@ -219,6 +221,15 @@ class Attachment:
             return original(owner, *args, **kwargs)
 
         return zero_grad
+
+    def _observed_making(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def register_parameter(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if not self._expects and not self._disabled:
+                self._expect()
+            return original(module, *args, **kwargs)
+
+        return register_parameter
 
     def _observed_loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -410,6 +421,13 @@ class Attachment:
             return
         for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
             self._direct.cover(module)
+        self._expect()
+
+    @_guarded
+    def _expect(self) -> None:
+        """Prepare for the first iteration, when the program makes a model or an optimizer: what is put in place with
+        its first call comes too late for a function that the program looks up before."""
+        self._expects = True
         if os.getpid() == self._process:
             self._collect(self._collection.expect)
 

@@ -26,7 +26,7 @@ class Collection(Protocol):
     """What the launcher is told when the first iteration was recorded."""
 
     def expect(self) -> None:
-        """Prepare for the first iteration, of a program that trains. Raises MsprobeException, OSError."""
+        """Prepare for the first iteration. Raises MsprobeException, OSError."""
         ...
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
@@ -57,8 +57,8 @@ class Collection(Protocol):
 class DebuggerSteps:
     """Implements ``Collection``: each iteration is a step of a debugger.
 
-    It is made when the program makes an optimizer, or when the first iteration begins. Until then it gives way to one
-    that the script makes.
+    It is made when the program makes a model or an optimizer, or when the first iteration begins. Until then it gives
+    way to one that the script makes.
     """
 
     subject = "msprobe run"
