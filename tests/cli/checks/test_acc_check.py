@@ -6,6 +6,7 @@ import csv
 import json
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ import torch
 from msprobe.cli.main import run
 from msprobe.precheck.result_tables import DETAIL_COLUMNS, RESULT_COLUMNS
 from msprobe.pytorch import PrecisionDebugger
-from tests import forked
 from tests.precheck.programs import record
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("forked_workers")]
@@ -237,7 +237,7 @@ def test_a_call_that_takes_too_long_is_lost_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_run_leaves_whole_lines_and_goes_on(dump: Path, tmp_path: Path) -> None:
-    words = [forked.python(), "-m", "msprobe", "acc_check", "-api_info", str(dump), "-o", str(tmp_path)]
+    words = [sys.executable, "-m", "msprobe", "acc_check", "-api_info", str(dump), "-o", str(tmp_path)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (tables := list(tmp_path.glob("accuracy_checking_result_*.csv"))) or len(rows(tmp_path)) < 5:
         assert process.poll() is None
