@@ -6,7 +6,7 @@ The result is a table with a verdict per row; the rows of the result table are m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -68,6 +68,7 @@ class StepHistory:
         updates: parameters, gradients and settings of optimizers so far; None before the first step.
         accepted_spread: the largest difference so far that may follow from accepted ones (dimensionless).
         last_step: whether no step follows, for which anything should be kept.
+        next_agrees: returns whether the next step computes the same forward; None where that is not known.
     """
 
     noise: float = 0.0
@@ -75,6 +76,7 @@ class StepHistory:
     updates: ParameterUpdates | None = None
     accepted_spread: float = 0.0
     last_step: bool = False
+    next_agrees: Callable[[], bool] | None = None
 
     def add(self, table: LeafTable, measured: Measured, judged: Judged, dumps: tuple[Dump, Dump]) -> None:
         """Keep what a step showed of parameters and their updates, where another step follows.
@@ -212,7 +214,7 @@ def compare_dumps(
     """
     extras, history = extras or Extras(), history or StepHistory(last_step=True)
     options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
-    dumps = _compared_dumps(target, golden, policy, options)
+    dumps = _compared_dumps(target, golden, policy, options)._replace(next_agrees=history.next_agrees)
     target, golden = dumps.target, dumps.golden
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)

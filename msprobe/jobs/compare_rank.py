@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -90,11 +90,13 @@ class _RunHistory(StepHistory):
     Attributes:
         agreed: whether the step before had no divergence.
         wrong_modules: whether an earlier step had wrong modules, of a run whose modules were fed.
+        shown: whether the step after an earlier one has shown what that one left.
         extras: metrics, noise profile and matrices of the user.
     """
 
     agreed: bool = False
     wrong_modules: bool = False
+    shown: bool = False
     extras: Extras = field(default_factory=Extras)
 
 
@@ -119,8 +121,9 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
     extras = load_extras(options.metrics, options.noise, options.config, options.accept or None)
     history = _RunHistory(extras=extras)
     outcomes: list[PairOutcome] = []
-    for order, (target, golden) in zip(task.order, task.pairs, strict=True):
-        history.last_step = len(outcomes) == len(task.pairs) - 1
+    for order, (target, golden), following in zip(task.order, task.pairs, [*task.pairs[1:], None], strict=True):
+        history.last_step = following is None
+        history.next_agrees = cache(partial(_next_agrees, history, following, options))
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         try:
             with paused_gc(), damage_named(*members_of(target), *members_of(golden)):
@@ -129,6 +132,20 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
             outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         outcomes.append(outcome)
     return outcomes
+
+
+def _next_agrees(history: _RunHistory, pair: tuple[Place, Place] | None, options: PairOptions) -> bool:
+    """Return whether the next step of both runs computes the same forward, which it does with the parameters that this
+    one leaves; after the last step whether an earlier one was followed by such a step: it ran the same code."""
+    if pair is None:
+        return history.shown
+    try:
+        target, golden, _ = load_pair(*pair)
+        end = compare_dumps(target, golden, options.policy, mapping=options.mapping).step_end()
+    except (NotComparableError, ReadError):
+        return False  # the pair itself says so
+    history.shown = history.shown or end.sinks.forward_agrees
+    return end.sinks.forward_agrees
 
 
 def _compare(

@@ -6,14 +6,12 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import call_source, module_text
 from msprobe.compare.records.entries import EntryPair, path_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
-from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
 from msprobe.trace.leaves import element_count
@@ -52,12 +50,11 @@ class OtherCode(ComparedEntries):
         """Return whether the programs, or the modules around an entry, share less than half of their calls, and each
         has calls of its own: else calls are left out."""
         around = path_of(self.table.keys[entry].parent)
-        whole = [set(sinks.sides.innermost(side)) for side in (0, 1)]
-        inside = [
+        inside = (
             {one for one in sinks.sides.forward(side) if path_of(self.table.keys[one].parent) == around}
             for side in (0, 1)
-        ]
-        return any(map(_are_other, (whole, inside) if around else (whole,)))
+        )
+        return sinks.are_of_other_code or (bool(around) and are_of_other_code(*inside))
 
     def _has_other_portions(self) -> bool:
         """Return whether the first difference is how many elements a call gets at once."""
@@ -122,9 +119,3 @@ class OtherCode(ComparedEntries):
     def _frame(self, name: str) -> Frame | None:
         shown = from_source(call_source(self.comparison.target, name).stack)
         return frame_of(shown[0]) if shown else None
-
-
-def _are_other(calls: Sequence[Set[int]]) -> bool:
-    target, golden = calls
-    shared, sizes = len(target & golden), (len(target), len(golden))
-    return 2 * shared < max(sizes) and shared < min(sizes)

@@ -7,7 +7,7 @@ answer is put into words. An exemption overrides the methods that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msprobe.compare.inputs.mode import Mode, Policy
@@ -24,6 +24,7 @@ class ComparedDumps(NamedTuple):
     """The two dumps behind a table, and how they are compared.
 
     ``slices`` are the parts of their tensors, None for whole ones; ``request`` finds the parts of one request.
+    ``next_agrees`` returns whether the next step of both runs computes the same forward; None where there is none.
     """
 
     target: Dump
@@ -32,6 +33,7 @@ class ComparedDumps(NamedTuple):
     policy: Policy
     slices: tuple[TensorSlices | None, TensorSlices | None] = (None, None)
     request: TokenAxes | None = None
+    next_agrees: Callable[[], bool] | None = None
 
 
 class Exemption:

@@ -79,7 +79,7 @@ class HarmlessDifferences:
     ) -> None:
         self._table, self._dumps = table, (dumps.target, dumps.golden)
         self._construct, self._data = dumps.target.construct, dumps.target.data
-        self.end = StepEnd(table, self._dumps, measured, judged)
+        self.end = StepEnd(table, self._dumps, measured, judged, dumps.next_agrees)
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
         self._closed: dict[int, bool] = {}
         self._again = again
@@ -235,7 +235,24 @@ class HarmlessDifferences:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
         if not self.sinks.agree:
             return frozenset()
+        if self.sinks.are_of_other_code:
+            return frozenset(one for one in entries if self._ends_in_other_code(one))
         return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
+
+    def _ends_in_other_code(self, entry: int) -> bool:
+        """Return whether what leaves the step shows all that an entry of other code does: a pair of calls is chance
+        there, and so are its arguments and the gradients that it passes on."""
+        key = self._table.keys[entry]
+        if entry in self.sinks.updates.calls:
+            return self.sinks.updates.agree
+        if key.parent in OF_PARAMETERS:
+            return False
+        if key.phase != Phase.FORWARD.value:
+            return True
+        rows = (*self._rows(entry, Role.INPUT), *self._rows(entry, Role.RESULT))
+        return not (_has_state(key) or self._writes_state(entry) or any(map(self._overflows, rows))) and self._is_shown(
+            entry
+        )
 
     def _is_in_wrong_module(self, entry: int) -> bool:
         """Return whether a module around an entry returns other values of the same: they arise inside of it."""

@@ -52,6 +52,19 @@ class Gradients:
                     sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
         return sides
 
+    @property
+    def are_of_same(self) -> bool:
+        """Whether a parameter of both sides has another gradient."""
+        return any(
+            _shapes(sinks) == _shapes(others := self.by_parameter[1].get(name, []))
+            and not math.isfinite(self._gradient_apart(0, sinks, others))
+            for name, sinks in self.by_parameter[0].items()
+            if not self._is_rounding(sinks)
+        )
+
+    def _is_rounding(self, sinks: Sequence[Sink]) -> bool:
+        return all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks)
+
     @cached_property
     def apart(self) -> float:
         """How far the gradients of both sides are apart: those of one parameter, or of one that has another name; what
@@ -61,7 +74,7 @@ class Gradients:
         renamed: tuple[_Passes, _Passes] = ([], [])
         for side, own in enumerate(self.by_parameter):
             for name, sinks in own.items():
-                if all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks):
+                if self._is_rounding(sinks):
                     continue
                 others = self.by_parameter[1 - side].get(name, [])
                 apart = self._gradient_apart(side, sinks, others)

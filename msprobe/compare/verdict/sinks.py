@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 
 from msprobe.compare.records.entries import is_module
@@ -39,9 +39,17 @@ class Sinks:
         measured: the differences of all rows.
         judged: the verdicts of all rows.
         dumps: both dumps, target first.
+        next_agrees: returns whether the next step computes the same forward; None where that is not known.
     """
 
-    def __init__(self, table: LeafTable, measured: Measured, judged: Judged, dumps: Sequence[Dump]) -> None:
+    def __init__(
+        self,
+        table: LeafTable,
+        measured: Measured,
+        judged: Judged,
+        dumps: Sequence[Dump],
+        next_agrees: Callable[[], bool] | None = None,
+    ) -> None:
         self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self.coarsest = float(measured.passed.max(initial=0.0))
@@ -51,22 +59,51 @@ class Sinks:
         self._losses = Losses(self.sides, self.twins)
         self._gradients = Gradients(table, self._kind, self._worst, self.twins)
         self._reads = Reads(dumps, self.coarsest)
+        self._next_agrees = next_agrees or (lambda: False)
         self._apart: dict[tuple[int, int], float] = {}
 
     @cached_property
     def apart(self) -> float:
         """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
         nothing leaves the step, or where gradients that leave it are not recorded."""
-        return _largest(self._parts_apart())
+        largest = _largest(self._parts_apart())
+        return largest if largest >= 0.0 else math.inf
 
     def _parts_apart(self) -> Iterator[float]:
         """Yield how far the sinks of each kind are apart."""
         if any(self._gradients.by_parameter) or self.sides.go_back:
             if not all(self._gradients.by_parameter):
                 yield math.inf
-            yield self._losses.apart
-            yield self._gradients.apart
-        yield from (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
+            yield self._losses_apart
+            yield self._gradients_apart
+        yield from self._results_apart()
+
+    @property
+    def _losses_apart(self) -> float:
+        """How far the losses are apart. Where numbers are taken for losses that are none (those of micro-batches, a
+        gradient that is handed on), all gradients and what the programs read say more than they."""
+        if math.isfinite(self._losses.apart) or not math.isfinite(self._gradients.apart):
+            return self._losses.apart
+        return self._reads.apart
+
+    @property
+    def _gradients_apart(self) -> float:
+        """How far the gradients are apart. Those of other parameters (a product of two matrices, a norm and a
+        direction) have no like in the other run: the next step shows what they have done."""
+        if math.isfinite(self._gradients.apart) or self._gradients.are_of_same or not self._next_agrees():
+            return self._gradients.apart
+        return self._losses_apart
+
+    def _results_apart(self) -> Iterator[float]:
+        return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
+
+    @cached_property
+    def forward_agrees(self) -> bool:
+        """Whether all results and the losses, or what the programs read, have twins: the step began with the same."""
+        shown = [apart for apart in (self._losses.apart, self._reads.apart) if math.isfinite(apart)]
+        if not shown or not self.comparable or self._reads.are_others:
+            return False
+        return _largest(self._results_apart()) < math.inf
 
     @cached_property
     def agree(self) -> bool:
@@ -75,9 +112,15 @@ class Sinks:
         return self.comparable and math.isfinite(self.apart) and not self._reads.are_others
 
     @cached_property
+    def are_of_other_code(self) -> bool:
+        """Whether the programs share less than half of their calls, and each has calls of its own: else calls are left
+        out."""
+        return are_of_other_code(*(set(self.sides.innermost(side)) for side in (0, 1)))
+
+    @cached_property
     def updates(self) -> Updates:
         """What the optimizers leave."""
-        return Updates(self._table, self.sides, self.twins)
+        return Updates(self._table, self.sides, self.twins, self._next_agrees)
 
     @property
     def losses_agree(self) -> bool:
@@ -92,7 +135,7 @@ class Sinks:
 
     def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
-        if any(self._gradients.by_parameter) and not math.isfinite(self._losses.apart):
+        if any(self._gradients.by_parameter) and not math.isfinite(self._losses_apart):
             yield from (
                 (sink.entry, sink.raw)
                 for sink in self._losses.sinks[side]
@@ -279,14 +322,20 @@ class Sinks:
         return frozenset(mark for mark, by_losses in reached.items() if by_losses)
 
 
+def are_of_other_code(target: Set[int], golden: Set[int]) -> bool:
+    """Return whether two sides share less than half of these calls, and each has some of its own."""
+    shared, sizes = len(target & golden), (len(target), len(golden))
+    return 2 * shared < max(sizes) and shared < min(sizes)
+
+
 def _largest(parts: Iterator[float]) -> float:
-    """Return the largest of these distances, infinite where there is none: the first infinite one is the answer."""
-    largest, some = 0.0, False
+    """Return the largest of these distances, negative where there is none: the first infinite one is the answer."""
+    largest = -math.inf
     for apart in parts:
-        if not math.isfinite(apart):
-            return math.inf
-        largest, some = max(largest, apart), True
-    return largest if some else math.inf
+        largest = max(largest, apart)
+        if apart == math.inf:
+            break
+    return largest
 
 
 def _tensors(leaves: Sequence[Leaf | None]) -> Iterator[Raw]:

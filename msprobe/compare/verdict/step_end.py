@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from msprobe.compare.table.table import LeafTable
@@ -19,16 +20,25 @@ class StepEnd:
         dumps: target and golden run.
         measured: the differences of all rows.
         judged: the verdicts of all rows.
+        next_agrees: returns whether the next step computes the same forward; None where that is not known.
     """
 
-    def __init__(self, table: LeafTable, dumps: tuple[Dump, Dump], measured: Measured, judged: Judged) -> None:
+    def __init__(
+        self,
+        table: LeafTable,
+        dumps: tuple[Dump, Dump],
+        measured: Measured,
+        judged: Judged,
+        next_agrees: Callable[[], bool] | None = None,
+    ) -> None:
         self._table, self._dumps, self._measured, self._judged = table, dumps, measured, judged
+        self._next_agrees = next_agrees
         self._stretches: dict[int, Stretch | None] = {}
 
     @cached_property
     def sinks(self) -> Sinks:
         """What leaves the step."""
-        return Sinks(self._table, self._measured, self._judged, self._dumps)
+        return Sinks(self._table, self._measured, self._judged, self._dumps, self._next_agrees)
 
     def stretch(self, side: int) -> Stretch | None:
         """Return where what is wrong in the end arises in the target (0), or golden run (1); None where no forward call

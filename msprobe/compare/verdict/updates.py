@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from msprobe.compare.records.entries import OPTIMIZER, is_module, stem_of
@@ -24,20 +24,22 @@ class Updates:
         table: both dumps.
         sides: the calls of both.
         twins: what is near enough.
+        next_agrees: returns whether the next step computes the same forward.
     """
 
-    def __init__(self, table: LeafTable, sides: Sides, twins: Twins) -> None:
-        self._table, self._sides, self._twins = table, sides, twins
+    def __init__(self, table: LeafTable, sides: Sides, twins: Twins, next_agrees: Callable[[], bool]) -> None:
+        self._table, self._sides, self._twins, self._next_agrees = table, sides, twins, next_agrees
 
     @cached_property
     def agree(self) -> bool:
         """Whether each side updates parameters in its own way, and leaves the same ones: as tensors, or all together
-        where they are fused or split."""
+        where they are fused or split; or the next step, which begins with them, computes the same."""
         if self._table.updated or not any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone):
             return False  # parameters of one name are compared one by one (``exemptions.other_optimizers``)
         results = [self._results(side) for side in (0, 1)]
         left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
-        return all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
+        agree = all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
+        return agree or self._next_agrees()
 
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
