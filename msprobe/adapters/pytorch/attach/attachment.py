@@ -301,11 +301,7 @@ class Attachment:
         if module is None or self._disabled:
             return
         self._end_if_complete()
-        if (
-            self._open
-            and not self._optimizers.updating
-            and self._iterations.comes_back(module, site, self._optimizers.made > 0)
-        ):
+        if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
         call = _Call(model, module, part, site)
         if self._is_aside(model, part):
@@ -314,6 +310,13 @@ class Attachment:
             self._call_trained(call)
         if not self._open:
             self._iterations.ahead(module, site)
+
+    def _begins_next(self, module: nn.Module, site: Site) -> bool:
+        """Return whether a call of a model comes after the end of this iteration."""
+        optimized = self._optimizers.made > 0
+        if self._iterations.comes_back(module, site, optimized):
+            return True
+        return not optimized and use_of(module) is Use.INFERENCE and self._iterations.is_looked_at(module)
 
     def _is_aside(self, model: Model, part: nn.Module) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""

@@ -132,6 +132,17 @@ class Iterations:
             return True
         return False
 
+    def is_looked_at(self, model: nn.Module) -> bool:
+        """Return whether a call of a model without autograd, in a program without an optimizer, looks at what the
+        program has trained by hand."""
+        if not self.went_backward or not self._parameters.happened(False):
+            return False
+        self.ended_by = (
+            f"before {type(model).__name__} is called without autograd after the program itself has changed parameters "
+            "or cleared gradients"
+        )
+        return True
+
     def _is_repeated_in(self, calls: set[tuple[int, Site]], call: tuple[int, Site]) -> bool:
         """Return whether a call is among others, or takes the place of one that was alone in the last iteration."""
         owner, site = call

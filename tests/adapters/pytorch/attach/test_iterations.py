@@ -224,6 +224,19 @@ def with_an_evaluation(*, train: bool, graph: bool = False, batches: int = 1) ->
     return run
 
 
+def test_a_look_at_what_is_trained_by_hand_belongs_to_no_iteration() -> None:
+    with followed() as notes:
+        model = Net()
+        for _ in range(2):
+            loss(model).backward()
+            in_place(model)
+            model.zero_grad()
+            with torch.no_grad():
+                loss(model)
+            assert not notes.is_open
+    assert len(notes.iterations) == 2
+
+
 @pytest.mark.matrix("wide", sample=2)
 @pytest.mark.parametrize(
     ("train", "ends"),
