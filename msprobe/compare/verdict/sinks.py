@@ -18,10 +18,9 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses
 from msprobe.compare.verdict.reads import Reads
-from msprobe.compare.verdict.sides import Sides, Sink
+from msprobe.compare.verdict.sides import Sides, Sink, Uses
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
-from msprobe.compare.verdict.uses import Uses
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, RowKind
@@ -81,18 +80,21 @@ class Sinks:
     @property
     def _losses_apart(self) -> float:
         """How far the losses are apart. Where numbers are taken for losses that are none (those of micro-batches, a
-        gradient that is handed on), all gradients and what the programs read say more than they."""
-        if math.isfinite(self._losses.apart) or not math.isfinite(self._gradients.apart):
-            return self._losses.apart
-        return self._reads.apart
+        gradient that is handed on, a loss that is scaled), all gradients and what the programs read say more."""
+        apart = self._losses.apart
+        return self._reads.apart if not math.isfinite(apart) and self._gradients_are_shown else apart
 
     @property
     def _gradients_apart(self) -> float:
-        """How far the gradients are apart. Those of other parameters (a product of two matrices, a norm and a
-        direction) have no like in the other run: the next step shows what they have done."""
-        if math.isfinite(self._gradients.apart) or self._gradients.are_of_same or not self._next_agrees():
-            return self._gradients.apart
-        return self._losses_apart
+        """How far the gradients are apart."""
+        apart = self._gradients.apart
+        return self._losses_apart if not math.isfinite(apart) and self._gradients_are_shown else apart
+
+    @cached_property
+    def _gradients_are_shown(self) -> bool:
+        """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
+        have no like in the other run: the next step shows what they have done."""
+        return math.isfinite(self._gradients.apart) or (not self._gradients.are_of_same and self._next_agrees())
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])

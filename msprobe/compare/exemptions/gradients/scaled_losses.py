@@ -11,7 +11,7 @@ fault in the backward pass is found as ever.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from statistics import median
@@ -44,7 +44,7 @@ class ScaledLosses(Exemption):
         if dumps.mode is not Mode.STATISTICS or dumps.policy is Policy.REFERENCE:
             return table
         factor = factor_of_gradients(table)
-        if factor is None or _reaches_optimizer(table, factor, dumps.next_agrees):
+        if factor is None or _reaches_optimizer(table, factor):
             return table
         target = list(table.target)
         for row in _rows_of_gradients(table):
@@ -92,9 +92,9 @@ def _ratios(table: LeafTable, rows: Iterator[int]) -> Iterator[tuple[float, floa
             yield own / other, max(_CLOSE, _ROUNDINGS * unit_roundoff(str(tensors[1].get("dtype"))))
 
 
-def _reaches_optimizer(table: LeafTable, factor: float, next_agrees: Callable[[], bool] | None) -> bool:
-    """Return whether optimizers get tensors that have the factor, or what clipping has left of it. Where none of their
-    calls is of both sides, the next step shows it.
+def _reaches_optimizer(table: LeafTable, factor: float) -> bool:
+    """Return whether optimizers get tensors that have the factor, or what clipping has left of it, or none of their
+    calls is of both sides.
 
     Clipping may get the factor where the gradients are divided afterwards: too much is clipped then, and what the
     optimizer gets is smaller where the factor is larger than 1.
@@ -104,9 +104,7 @@ def _reaches_optimizer(table: LeafTable, factor: float, next_agrees: Callable[[]
         if key.parent in ratios and table.entries[number].of_both:
             rows = (row for row in table.rows_of(number) if (leaf := table.target[row]) and leaf.slot == INPUT)
             ratios[key.parent] += [ratio for ratio, _ in _ratios(table, rows)]
-    if not ratios[OPTIMIZER]:
-        return next_agrees is None or not next_agrees()
-    if any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[OPTIMIZER]):
+    if not ratios[OPTIMIZER] or any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[OPTIMIZER]):
         return True
     if not any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[CLIPPING]):
         return False
