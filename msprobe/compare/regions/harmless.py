@@ -249,10 +249,11 @@ class HarmlessDifferences:
             return False
         if key.phase != Phase.FORWARD.value:
             return True
-        rows = (*self._rows(entry, Role.INPUT), *self._rows(entry, Role.RESULT))
-        return not (_has_state(key) or self._writes_state(entry) or any(map(self._overflows, rows))) and self._is_shown(
-            entry
-        )
+        if _has_state(key) or self._writes_state(entry):
+            return False
+        if any(self._overflows(row) for role in (Role.INPUT, Role.RESULT) for row in self._rows(entry, role)):
+            return False
+        return self._makes_no_floats(entry) or self._is_shown(entry)
 
     def _is_in_wrong_module(self, entry: int) -> bool:
         """Return whether a module around an entry returns other values of the same: they arise inside of it."""
@@ -273,6 +274,10 @@ class HarmlessDifferences:
         calls = (name for one in map(self.end.stretch, (0, 1)) if one is not None for name in one.calls)
         if self._table.keys[entry].phase != Phase.FORWARD.value or any(name in names for name in calls):
             return False
+        return self._makes_no_floats(entry)
+
+    def _makes_no_floats(self, entry: int) -> bool:
+        """Return whether a call returns whole numbers or truth values: what is made of them shows what they do."""
         results = [raw for row in self._results(entry) for raw in self._table.tensors(row)]
         return bool(results) and not any(map(is_float, results))
 
