@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
-from msprobe.compare.verdict.twins import Raw, Twins
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.verdict.twins import EQUAL, Raw, Twins
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.trace.leaves import element_count
+from msprobe.trace.leaves import as_float, element_count
 
 _READS = "reads"
+_Floats = NDArray[np.float64]
+
+
+class _Read(NamedTuple):
+    """A tensor that a program reads; its numbers, none where they are not recorded."""
+
+    raw: Raw
+    numbers: _Floats
 
 
 class Reads:
@@ -28,27 +40,64 @@ class Reads:
     @property
     def are_others(self) -> bool:
         """Whether both programs read as many numbers, and not the same."""
-        target, golden = (sum(map(element_count, raws)) for raws in self._values)
+        target, golden = (sum(element_count(read.raw) for read in own) for own in self._reads)
         return 0 < target == golden and not math.isfinite(self.apart)
 
     @cached_property
     def apart(self) -> float:
-        """How far what one program reads is from what the other one does: one by one wherever it reads them, or all
-        together, as one may read in a list what the other reads in numbers. Infinite where one reads nothing."""
-        target, golden = self._values
+        """How far what one program reads is from what the other one does: number by number wherever they read them, as
+        whole tensors, or all together. Infinite where one reads nothing."""
+        target, golden = self._reads
         if not target or not golden:
             return math.inf
-        twins = Twins((target, golden), self._coarsest)
-        alone = max(twins.apart(side, raw) for side, raws in enumerate((target, golden)) for raw in raws)
-        return min(alone, twins.joined_distance(target, golden))
+        raws = [read.raw for read in target], [read.raw for read in golden]
+        twins = Twins(raws, self._coarsest)
+        alone = max(twins.apart(side, raw) for side, own in enumerate(raws) for raw in own)
+        return min(alone, twins.joined_distance(*raws), self._numbers_apart(twins))
+
+    def _numbers_apart(self, twins: Twins) -> float:
+        """Return how far the numbers of both programs are apart, relative to the largest of each read. Those without a
+        like are compared as sums, as a program may add up what it has read; where all that one program reads has one,
+        the other may read as many more. Infinite where they are others, or not known."""
+        if any(not len(read.numbers) for own in self._reads for read in own):
+            return math.inf
+        sides = [_nearest(own, others, twins) for own, others in (self._reads, self._reads[::-1])]
+        left = [np.concatenate([numbers[~np.isfinite(apart)] for numbers, apart in side]) for side in sides]
+        alike = [np.concatenate([apart[np.isfinite(apart)] for _, apart in side]) for side in sides]
+        fewer = min((0, 1), key=lambda side: len(left[side]))
+        if not len(left[fewer]):
+            return float(alike[fewer].max()) if len(left[1 - fewer]) <= len(alike[1 - fewer]) else math.inf
+        apart = abs(left[0].sum() - left[1].sum()) / max(*(float(np.abs(one).sum()) for one in left))
+        return float(apart) if apart <= EQUAL and len(left[fewer]) <= len(alike[fewer]) else math.inf
 
     @cached_property
-    def _values(self) -> tuple[list[Raw], list[Raw]]:
+    def _reads(self) -> tuple[list[_Read], list[_Read]]:
         target, golden = (list(_reads(dump)) for dump in self._dumps)
         return target, golden
 
 
-def _reads(dump: Dump) -> Iterator[Raw]:
+def _reads(dump: Dump) -> Iterator[_Read]:
     items = dump.header.get(_READS)
-    values = (item.get("value") for item in (items if isinstance(items, list) else ()) if isinstance(item, dict))
-    return (raw for raw in values if isinstance(raw, dict) and is_tensor(raw))
+    for item in items if isinstance(items, list) else ():
+        raw = item.get("value") if isinstance(item, dict) else None
+        if isinstance(raw, dict) and is_tensor(raw) and element_count(raw) > 0:
+            yield _Read(raw, _numbers(item.get("numbers"), raw))
+
+
+def _numbers(found: object, raw: Raw) -> _Floats:
+    """Return the numbers of a record, none where they are damaged."""
+    whole = isinstance(found, list) and len(found) == element_count(raw)
+    return np.array([as_float(number) for number in found] if isinstance(found, list) and whole else [])
+
+
+def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> list[tuple[_Floats, _Floats]]:
+    """Return the numbers of each read of a program, and how far the nearest of the other program is from each; infinite
+    where that is farther than a twin may be."""
+    all_others = np.sort(np.concatenate([read.numbers for read in others]))
+    found = []
+    for read in own:
+        places = np.searchsorted(all_others, read.numbers)
+        near = (all_others[np.clip(places - step, 0, len(all_others) - 1)] for step in (0, 1))
+        apart = np.minimum(*(np.abs(one - read.numbers) for one in near)) / max(np.abs(read.numbers).max(), 1e-300)
+        found.append((read.numbers, np.where(apart <= twins.allowed(read.raw), apart, math.inf)))
+    return found

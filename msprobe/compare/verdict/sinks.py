@@ -122,7 +122,8 @@ class Sinks:
     @cached_property
     def updates(self) -> Updates:
         """What the optimizers leave."""
-        return Updates(self._table, self.sides, self.twins, self._next_agrees)
+        others = not math.isfinite(self._gradients.apart)
+        return Updates(self._table, self.sides, self.twins, self._next_agrees, of_others=others)
 
     @property
     def losses_agree(self) -> bool:

@@ -25,16 +25,21 @@ class Updates:
         sides: the calls of both.
         twins: what is near enough.
         next_agrees: returns whether the next step computes the same forward.
+        of_others: whether the sides have other parameters, so that their calls are no pairs.
     """
 
-    def __init__(self, table: LeafTable, sides: Sides, twins: Twins, next_agrees: Callable[[], bool]) -> None:
-        self._table, self._sides, self._twins, self._next_agrees = table, sides, twins, next_agrees
+    def __init__(
+        self, table: LeafTable, sides: Sides, twins: Twins, next_agrees: Callable[[], bool], *, of_others: bool
+    ) -> None:
+        self._table, self._sides, self._twins = table, sides, twins
+        self._next_agrees, self._of_others = next_agrees, of_others
 
     @cached_property
     def agree(self) -> bool:
         """Whether each side updates parameters in its own way, and leaves the same ones: as tensors, or all together
         where they are fused or split; or the next step, which begins with them, computes the same."""
-        if self._table.updated or not any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone):
+        alone = any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone)
+        if self._table.updated or not (alone or self._of_others):
             return False  # parameters of one name are compared one by one (``exemptions.other_optimizers``)
         results = [self._results(side) for side in (0, 1)]
         left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]

@@ -68,8 +68,11 @@ class Observer(Protocol):
         """Note that the program calls ``backward`` or ``zero_grad``."""
         ...
 
-    def value_read(self, kind: str, value: Any) -> None:
-        """Note that the program takes the numbers out of a tensor, by a call of ``kind`` (``item``, ``tolist``)."""
+    def value_read(self, kind: str, value: Any, numbers: Callable[[], list[float]] | None) -> None:
+        """Note that the program takes the numbers out of a tensor, by a call of ``kind`` (``item``, ``tolist``).
+
+        They are what ``numbers()`` returns; it is None where they are many.
+        """
         ...
 
     def training_call(self, kind: str, facts: Callable[[], Mapping[str, Any] | None], optimizer: Any) -> None:

@@ -148,6 +148,9 @@ class ValueRead(BaseModel):
 
     call: str = Field(description="`item`, `tolist`, `numpy`, `__float__` or `__repr__`")
     value: Value
+    numbers: list[float] | None = Field(
+        default=None, description="its elements in their order, where they are at most 64"
+    )
     stack: list[str] | None = Field(default=None, description="where it is called: frames, innermost first")
 
 

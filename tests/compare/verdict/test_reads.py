@@ -84,3 +84,29 @@ def test_a_wrong_token_is_a_difference(recordings: Recordings, read: bool, task:
 def test_statistics_alone_do_not_say_whether_tokens_are_a_part(recordings: Recordings) -> None:
     result = msprobe.compare(recordings(score, False, False), recordings(score, True, False))
     assert result.verdict == "diverged"
+
+
+def read_scores(folder: Path, form: str) -> None:
+    """Read the scores of two sequences of three tokens: token by token of both, sequence by sequence, or their sums."""
+    forget()
+    torch.manual_seed(0)
+    model = nn.Linear(8, 4).eval()
+    x = torch.randn(2, 3, 8)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with torch.no_grad(), debugger.collect(model=model):
+        if form == "by token":
+            scores = [model(x[:, step])[:, 0] for step in range(3)]
+            for both in scores:
+                both.tolist()
+            sum(scores).tolist()
+        else:
+            for sequence in x:
+                total = sum(model(token)[0].item() for token in sequence)
+                (torch.tensor(total) if form == "by sequence" else model(sequence)[0, 0] + 1.0).item()
+    forget()
+
+
+@pytest.mark.parametrize(("form", "verdict"), [("by sequence", "same"), ("others", "diverged")])
+def test_numbers_are_found_wherever_they_are_read(recordings: Recordings, form: str, verdict: str) -> None:
+    result = msprobe.compare(recordings(read_scores, "by token"), recordings(read_scores, form))
+    assert result.verdict == verdict, result.summary.first_divergence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature
 
+_FEW = 64
+"""Up to how many elements of a tensor are recorded as they are: as many as somebody prints."""
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
@@ -50,7 +53,8 @@ class TorchReadTap:
             if observer is None or thread.busy or thread.reads or is_traced() or not isinstance(tensor, torch.Tensor):
                 return original(tensor, *args, **kwargs)
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-                observer.value_read(name, tensor)
+                few = tensor.dtype.is_floating_point and tensor.numel() <= _FEW
+                observer.value_read(name, tensor, partial(_numbers, tensor) if few else None)
             thread.reads = True
             try:
                 return original(tensor, *args, **kwargs)
@@ -59,3 +63,8 @@ class TorchReadTap:
 
         copy_signature(read, original)
         return read
+
+
+def _numbers(tensor: torch.Tensor) -> list[float]:
+    numbers: list[float] = tensor.detach().reshape(-1).tolist()
+    return numbers

@@ -6,6 +6,7 @@ raises, so no error of the tool reaches the user's program.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -218,13 +219,15 @@ class Collector:
             self.recorder.sink.write(HeaderItem("gradient_calls", item))
 
     @records
-    def value_read(self, kind: str, value: Any) -> None:
+    def value_read(self, kind: str, value: Any, numbers: Callable[[], list[float]] | None) -> None:
         """Record a value that the program reads outside of modules and optimizers, the first ones of a step."""
         if self._thread.scopes or not self._plan.bodies or self.recorder.closed or self._reads >= _MOST_READS:
             return
         self._reads += 1
         with self._thread.quiet():
             item: dict[str, Any] = {"call": kind, "value": self.recorder.describer.node(value, "")}
+            if numbers is not None and all(map(math.isfinite, found := numbers())):
+                item["numbers"] = found
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
             self.recorder.sink.write(HeaderItem("reads", item))

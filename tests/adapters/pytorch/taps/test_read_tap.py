@@ -36,6 +36,17 @@ def test_a_read_is_recorded_once_with_its_place(bench: Bench, name: str) -> None
     (read,) = reads(bench)
     assert read["call"] == name and "test_read_tap.py" in read["stack"][0]
     assert read["value"]["Max"] == (result if isinstance(result, float) else 3.0)
+    assert read["numbers"] == ([result] if isinstance(result, float) else X.tolist())
+
+
+@pytest.mark.parametrize("tensor", [torch.zeros(65), torch.tensor([0.5, float("inf")])], ids=["many", "infinite"])
+def test_of_many_numbers_and_infinite_ones_only_the_record_is_kept(bench: Bench, tensor: torch.Tensor) -> None:
+    debugger = bench.open("L1")
+    debugger.start()
+    tensor.tolist()
+    debugger.stop()
+    (read,) = reads(bench)
+    assert "numbers" not in read
 
 
 def test_a_formatted_number_is_read_by_its_item(bench: Bench) -> None:
