@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from copy import copy
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, phase_of, stem_of
-from msprobe.compare.verdict.twins import Raw, Twins, order_of, with_near_norm
+from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count
-from msprobe.trace.likeness import bound_of, is_part, same_values
+from msprobe.trace.likeness import bound_of, is_float, is_part, same_values
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -79,6 +79,7 @@ class StretchSearch:
         """Return the search with the sides exchanged."""
         other = copy(self)
         other._traces, other._sides, other._others = self._traces[::-1], self._sides[::-1], {}
+        vars(other).pop("_right", None)
         other._twins = self._twins.turned()
         return other
 
@@ -118,7 +119,8 @@ class StretchSearch:
             if any(self._is_comparable(call, value) for value in inputs):
                 return _Boundary(inputs[0], inputs)
             same = any(_function(other) == _function(call) for other in others)
-            if same and not inputs and any(self._is_comparable(call, value) for value in results):
+            same = same and not self._without_twin(call, self._sides[0].data(call))
+            if same and any(self._is_comparable(call, value) for value in results):
                 return _Boundary(results[0], [])
         return None
 
@@ -168,8 +170,29 @@ class StretchSearch:
         return target.by_signatures.get(tuple(target.signatures_of(call)), [])
 
     def _wrong(self, call: Call, values: Sequence[Value]) -> list[Value]:
-        """Return which of the inputs, or results, of a call of the target the golden run does not have."""
+        """Return which of the inputs, or results, of a call of the target are not right."""
+        return [value for value in self._without_twin(call, values) if id(value.root) not in self._right]
+
+    def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
         return [value for number, value in enumerate(values) if not self._has_twin(call, number, value)]
+
+    @cached_property
+    def _right(self) -> Set[int]:
+        """The ids of the values of the target that are right: the golden run has them, or what a call makes of them.
+        A normalised input that is scaled and shifted to what the golden run has, is another way to compute it."""
+        right: set[int] = set()
+        for call in reversed(self._sides[0].calls):
+            results = enumerate(call.returned)
+            right |= {id(value) for number, value in results if self._has_twin(call, number, value)}
+            if self._makes_right(call, right):
+                right |= {id(value.root) for value in self._sides[0].data(call) if is_float(value.raw)}
+        return right
+
+    def _makes_right(self, call: Call, right: Set[int]) -> bool:
+        """Return whether all that a call returns is right: no constant, and more than a number."""
+        return bool(call.returned) and all(
+            id(value) in right and norm_of(value.raw) > 0.0 and element_count(value.raw) > 1 for value in call.returned
+        )
 
     def _has_twin(self, call: Call, number: int, value: Value) -> bool:
         if math.isfinite(self._twins.apart(0, value.raw)):
