@@ -81,3 +81,55 @@ def test_another_choice_of_experts_is_named(target: str, golden: str, recordings
     found = first(recordings, (target, "other choice"), (golden, ""))
     assert found is not None and found.module == "1.Experts", found
     assert Path(__file__).name in found.source
+
+
+class Owned(torch.nn.Module):
+    """Experts that compute the rows which an index gives them; with the fault two of them exchange their rows."""
+
+    def __init__(self, way: str, fault: str) -> None:
+        super().__init__()
+        self.way, self.fault = way, fault
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
+
+    def forward(self, tokens: Any) -> Any:
+        numbers = torch.arange(2)
+        if self.fault:
+            numbers = numbers.flip(0)  # the fault
+        owner = numbers.repeat_interleave(torch.tensor([7, 13]))
+        result = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            if self.way == "rows":
+                mine = torch.nonzero(owner == number).flatten()
+                result = torch.index_copy(result, 0, mine, expert(torch.index_select(tokens, 0, mine)))
+            elif self.way == "elements":
+                mine = torch.nonzero(owner == number).expand(-1, 8)
+                result = torch.scatter(result, 0, mine, expert(torch.gather(tokens, 0, mine)))
+            else:
+                mine = (owner == number).unsqueeze(1)
+                chosen = torch.masked_select(tokens, mine).view(-1, 8)
+                result = torch.masked_scatter(result, mine, expert(chosen))
+        return result
+
+
+def record_owned(folder: Path, way: str, fault: str) -> None:
+    from msprobe.pytorch import PrecisionDebugger
+
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), Owned(way, fault), torch.nn.Linear(8, 3))
+    inputs, goal = torch.randn(20, 6), torch.arange(20) % 3
+    debugger = PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder))
+    with debugger.collect(model):
+        torch.nn.functional.cross_entropy(model(inputs), goal).backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize("way", ["rows", "elements", "mask"])
+def test_rows_that_two_experts_exchange_are_chosen_where_the_index_is_made(
+    way: str, turned: bool, recordings: Recordings
+) -> None:
+    runs = [recordings(record_owned, way, fault) for fault in ("exchanged", "")]
+    found = msprobe.compare(*(runs[::-1] if turned else runs)).summary.first_divergence
+    assert found is not None and found.module == "1.Owned", found
+    assert "# the fault" in found.source, found.source

@@ -283,7 +283,3 @@ CATALOGUE = (
     ),
 )
 BY_NAME = {program.name: program for program in CATALOGUE}
-GAPS: Mapping[tuple[str, str], str] = {
-    (FAULT, "forward_forward-0"): "`cat` leaves no record: the first call that gets what it joins is named",
-}
-"""Judgement and program, with the number of the fault -> what msprobe cannot do today."""

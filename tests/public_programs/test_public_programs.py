@@ -18,24 +18,22 @@ from msprobe.check.job import check
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.report.summary_text import summary_text
 from tests.matrices import matrix_params
-from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, GAPS, LOSSES, MODELS, REPEATED, STEPS, Program
+from tests.public_programs.catalogue import CATALOGUE, CHECK, FAULT, LOSSES, MODELS, REPEATED, STEPS, Program
 from tests.public_programs.record import ALONE, FIRST, SECOND, faulty, output, record
 from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {"actor_critic", "dcgan", "forward_forward", "td3", "wgan", "word_language_model"}
-"""Programs that CI runs: those with a gap, several models or updates by hand."""
+"""Programs that CI runs: those with several models, updates by hand, or layers that are called directly."""
 
 
 def cases(judgement: str, numbers: Callable[[Program], range] = lambda _: range(1)) -> pytest.MarkDecorator:
-    """Parametrize with the programs, or the faults of each; what msprobe cannot do is expected to fail."""
+    """Parametrize with the programs, or the faults of each."""
 
     def case(program: Program, number: int) -> ParameterSet:
-        name = f"{program.name}-{number}" if judgement == FAULT else program.name
-        reason = GAPS.get((judgement, name))
-        marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
-        values = (program, number) if judgement == FAULT else (program,)
-        return pytest.param(*values, id=name, marks=marks)
+        of_fault = judgement == FAULT
+        name = f"{program.name}-{number}" if of_fault else program.name
+        return pytest.param(*((program, number) if of_fault else (program,)), id=name)
 
     names = ("program", "number") if judgement == FAULT else ("program",)
     params = [case(one, number) for one in CATALOGUE for number in numbers(one)]

@@ -176,8 +176,9 @@ class _OriginSearch:
         return self._flows[side].chain(number) if self._table.keys[number].phase == key.phase else []
 
     def _chain_of_whole(self, side: int, row: int) -> _Chain:
-        """Return the calls of one side alone that end with the last one, directly in the module around the entry, of
-        which the value of a row may be a part, and whose result no recorded call gets: indices leave no record."""
+        """Return the calls of one side alone that end with the last one, directly in the module around the entry, whose
+        result no recorded call gets, and of which the value of a row may be a part, or which may be a part of it:
+        indices, and what joins tensors, leave no record."""
         raw, key = self._raw(side, row), self._table.keys[self._entry]
         if not is_tensor(raw):
             return []
@@ -186,7 +187,7 @@ class _OriginSearch:
                 continue
             if self._phase(number) == key.phase and not self._flows[side].is_shown(number):
                 results = self._flows[side].values_of(number, OUTPUT)
-                if any(is_part(raw, result) for result in results):
+                if any(is_part(raw, result) or is_part(result, raw) for result in results):
                     return self._flows[side].chain(number)
         return []
 

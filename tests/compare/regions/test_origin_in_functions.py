@@ -102,3 +102,55 @@ def test_the_call_that_one_side_lacks_is_named(recordings: Recordings, name: str
     texts = Path(__file__).read_text(encoding="utf-8").splitlines()
     lines = [number for number, text in enumerate(texts, 1) if text.endswith((f"line of {name}", f"use in {name}"))]
     assert any(f":{number} " in found.source for number in lines), (found.source, found.reason)
+
+
+def joined(way: str, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return what is made of two results by what leaves no record, in several ways."""
+    if way == "cat":
+        return torch.cat([left, right])
+    if way == "stack":
+        return torch.stack([left, right])
+    if way == "hstack":
+        return torch.hstack([left, right])
+    if way == "rows":
+        return torch.cat([left[1:], right[[0, 2, 3]]])
+    both = torch.empty(2, *left.shape)
+    both[0], both[1] = left, right
+    return both
+
+
+class Ends(nn.Module):
+    def __init__(self, way: str, fault: str) -> None:
+        super().__init__()
+        self.way, self.fault = way, fault
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return ends(self.way, self.fault, left, right)
+
+
+def ends(way: str, fault: str, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    far = right + 3.0 if fault else right - 3.0  # what is joined
+    near = left * 0.5
+    return torch.exp(joined(way, near, far)).mean()  # first use of it
+
+
+def record_joined(folder: Path, way: str, place: str, fault: str) -> None:
+    forget()
+    torch.manual_seed(3)
+    line, inside, (x, y) = nn.Linear(5, 6), Ends(way, fault), torch.randn(2, 4, 5)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=nn.ModuleList([line, inside])):
+        values = line(x).tanh(), line(y).sigmoid()
+        (inside(*values) if place == "inside" else ends(way, fault, *values)).backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize("place", ["outside", "inside"])
+@pytest.mark.parametrize("way", ["cat", "stack", "hstack", "rows", "setitem"])
+def test_what_is_joined_is_named_and_not_the_first_call_that_gets_the_whole(
+    recordings: Recordings, way: str, place: str, turned: bool
+) -> None:
+    runs = [recordings(record_joined, way, place, fault) for fault in ("wrong", "")]
+    found = msprobe.compare(*(runs[::-1] if turned else runs)).summary.first_divergence
+    assert found is not None and "# what is joined" in found.source, found.source

@@ -191,9 +191,13 @@ class FormulaSearch:
     # What belongs to a formula
 
     def _may_belong(self, number: int) -> bool:
-        """Return whether a pair that differs may have nothing but its name in common."""
+        """Return whether a pair that differs may have nothing but its name in common. What a call writes that returns
+        no tensor, nothing shows."""
         key, rows = self._table.keys[number], self._table.rows_of(number)
         if is_module(key) or key.phase == Phase.PARAMETERS_GRAD.value:
+            return False
+        results = (row for row in rows if self._role[row] == Role.RESULT)
+        if self._forward is None and not any(True for row in results for _ in self._tensors(row)):
             return False
         differing = [row for row in rows if self._differs(row)]
         if any(self._kind[row] == RowKind.NON_FINITE for row in differing):
