@@ -120,7 +120,7 @@ class StretchSearch:
             if any(self._is_comparable(call, value) for value in inputs):
                 return _Boundary(inputs[0], inputs)
             same = any(_function(other) == _function(call) for other in others)
-            same = same and not self._without_twin(call, self._sides[0].data(call))
+            same = same and all(map(self._is_made, self._without_twin(call, self._sides[0].data(call))))
             if same and any(self._is_comparable(call, value) for value in results):
                 return _Boundary(results[0], [])
         return None
@@ -176,6 +176,11 @@ class StretchSearch:
 
     def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
         return [value for number, value in enumerate(values) if not self._has_twin(call, number, value)]
+
+    def _is_made(self, value: Value) -> bool:
+        """Return whether the golden run has the result that an input is, in the place of the call that makes it."""
+        root = value.root
+        return root in root.call.returned and self._has_twin(root.call, root.call.returned.index(root), root)
 
     @cached_property
     def _right(self) -> Set[int]:
