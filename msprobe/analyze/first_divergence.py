@@ -75,8 +75,10 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     """
     search = _DivergenceSearch(comparison, later_step)
     if (found := search.run()) is None:
-        setting = unshown_setting(comparison)
-        return None if setting is None else Divergence(len(comparison.table.entries), setting)
+        if (setting := unshown_setting(comparison)) is not None:
+            return Divergence(len(comparison.table.entries), setting)
+        end = OtherCode(comparison).end()
+        return None if end is None else Divergence(*end)
     entry, description = OtherCode(comparison).description_for(*found)
     if search.place_told or description is not found.description:
         return Divergence(entry, description)

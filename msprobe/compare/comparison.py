@@ -141,6 +141,16 @@ class Comparison:
         return None if other and self.shows_updates else other
 
     @property
+    def ends_apart(self) -> bool:
+        """Whether losses, or what the programs read, are others, while each program makes calls of its own: a
+        divergence, also where no pair of calls shows it. None is where the user accepts differences."""
+        if not self.table.alone or self.one_sided is not None:
+            return False
+        if self.policy is Policy.REFERENCE or self.mode is Mode.CHECKSUM:
+            return False
+        return self.step_end().sinks.are_others
+
+    @property
     def shows_updates(self) -> bool:
         """Return whether a call of an optimizer is recorded, on any side."""
         return any(key.parent == OPTIMIZER for key in self.table.keys)

@@ -234,7 +234,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
     divergence = None
-    if comparison.row_levels.diverging.any() or comparison.unshown_setting is not None:
+    if comparison.row_levels.diverging.any() or comparison.unshown_setting is not None or comparison.ends_apart:
         from msprobe.analyze.first_divergence import first_divergence  # loaded where runs differ
 
         divergence = first_divergence(comparison, later_step=history.agreed)

@@ -33,6 +33,21 @@ class OtherCode(ComparedEntries):
         description.stretch = self._lines(stretch)
         return entry, description
 
+    def end(self) -> tuple[int, FirstDivergence] | None:
+        """Return the first divergence and its entry where no pair of calls differs, but the losses, or what the
+        programs read; None where they agree."""
+        if not self.comparison.ends_apart:
+            return None
+        end = self.comparison.step_end()
+        if (stretch := end.stretch(0)) is not None:
+            first = self.table.numbers_by_name[0][stretch.calls[0]]
+            description = self._described(first, stretch)
+            description.stretch = self._lines(stretch)
+            return first, description
+        first = next((entry for entry, _ in end.sinks.wrong(0)), len(self.table.entries) - 1)
+        text = "what the programs read, or their losses, are others in the end; no call before shows where they part"
+        return first, self.build(first, None, "value", text, None)
+
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
         shows it."""

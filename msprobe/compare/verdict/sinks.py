@@ -23,7 +23,9 @@ from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
+from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.verdict import Judged, Measured, RowKind
+from msprobe.trace.leaves import as_float
 from msprobe.trace.likeness import is_float
 
 _MUCH_CLOSER = 0.1
@@ -112,6 +114,15 @@ class Sinks:
         """Whether every value that leaves the step has a twin, and the programs read the same in the end. Two
         frameworks, a model file and merged ranks record other calls and results, so that theirs say nothing."""
         return self.comparable and math.isfinite(self.apart) and not self._reads.are_others
+
+    @property
+    def are_others(self) -> bool:
+        """Whether the losses of both sides, or the numbers that both programs read, are others."""
+        if not self.comparable or self._reads.are_others:
+            return self.comparable
+        losses = [as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks]
+        known = all(self._losses.sinks) and all(self._gradients.by_parameter) and all(map(math.isfinite, losses))
+        return known and not math.isfinite(self._losses_apart) and not self._gradients_are_shown
 
     @cached_property
     def are_of_other_code(self) -> bool:
