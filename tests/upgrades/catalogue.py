@@ -1,8 +1,8 @@
 """Pairs of programs from real life, and faults in them; ``pairs/*.txt`` has them all, ``programs/`` their texts.
 
 A pair is one program under two versions of a library, in two implementations, in two precisions, with an adapter
-merged or not, or an inference in one piece and in several; or a model of a family that is in no other set, with
-another code for a part of it. A text of pairs is made of these lines::
+merged or not, a training by a library or by hand, or an inference in one piece and in several; or a model of a family
+that is in no other set, with another code for a part of it. A text of pairs is made of these lines::
 
     @ NAME                    the pair NAME; its target is programs/NAME.py
     # WORDS                   what it is about
@@ -31,7 +31,10 @@ from tests.real_models.cases import ANY, HERE, Case
 from tests.real_models.runs import TRAIN, Edit, Run
 
 ROOT = Path(__file__).resolve().parent
-KINDS = ("versions", "implementations", "precisions", "adapters", "inference", "families")
+KINDS = (
+    *("versions", "implementations", "ports", "precisions", "adapters", "training", "inference", "rollout"),
+    "families",
+)
 OUTSIDE = ("", "optimizer", "clip_grad")
 _PART = re.compile(r"^(target|golden|same (?P<same>.+)|fault (?P<module>\S+): (?P<fault>.+))$")
 _EDIT = re.compile(r"^([-+!=])(?: (.*))?$")

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {
     "adapters/conv_lora_merged",
     "adapters-fault/conv_lora_merged/kernel-of-A-mirrored",
+    "adapters-fault/lora_ranks/every-update-is-scaled-by-the-rank-of-the-first-adapter",
     "families/vq_vae/distances-by-cdist",
     "families/vq_vae/one-hot-product-for-the-lookup",
     "families-fault/vq_vae/farthest-code-chosen",
@@ -36,8 +37,11 @@ SAMPLE = {
     "implementations/moe_loop_vs_batched",
     "implementations-fault/moe_loop_vs_batched/router-gets-no-gradient-from-the-experts",
     "inference/grad_checkpoint_permuted_rows",
+    "ports/gemma2_port",
     "precisions/lstm_bf16",
     "precisions-fault/lstm_bf16/first-and-not-last-state-taken",
+    "rollout/paged_gqa",
+    "training/actor_critic",
 }
 """Names of the cases that CI judges; they need no package that the tests have not."""
 
