@@ -370,7 +370,7 @@ class Attachment:
         self._iterations.backward()
         self._confirm()
         for model in self._models if self._running else ():
-            if id(model.module) in self._iterations.called():
+            if model.number in self._iterations.called():
                 model.calls.learn_from_backward()
 
     @_guarded
@@ -510,7 +510,7 @@ class Attachment:
         self._ended += 1
         called = self._iterations.called()
         for model in self._models:
-            model.recorded = model.recorded or id(model.module) in called
+            model.recorded = model.recorded or model.number in called
         if self._ended == 1:
             self._introduce()
 
@@ -528,7 +528,7 @@ class Attachment:
     def _introduce(self) -> None:
         """Log what is recorded, what is not, and where steps end."""
         called = self._iterations.called()
-        recorded = [model for model in self._models if id(model.module) in called]
+        recorded = [model for model in self._models if model.number in called]
         models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
         left_out += [str(model) for model in self._models if model not in recorded]

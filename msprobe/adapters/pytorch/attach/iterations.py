@@ -206,7 +206,7 @@ class ChangesByHand:
         if id(model) in self._models:
             return
         self._models.add(id(model))
-        trained = [one for one in parameters_in(model) if one.requires_grad and not nn.parameter.is_lazy(one)]
+        trained = [one for one in parameters_in(model) if one.requires_grad and not _is_fixed(one)]
         for one in trained[:_SAMPLES]:
             self._seen[id(one)] = _Seen(weakref.ref(one), one._version, None if optimized else _norm_of(one))
 
@@ -238,6 +238,12 @@ class ChangesByHand:
     def _gradients(self) -> list[torch.Tensor]:
         parameters = [seen.parameter() for seen in self._seen.values()]
         return [one.grad for one in parameters if one is not None and one.grad is not None]
+
+
+def _is_fixed(parameter: nn.Parameter) -> bool:
+    """Return whether a parameter has no values yet, or was made in inference mode, where nothing is trained and no
+    version is kept."""
+    return nn.parameter.is_lazy(parameter) or parameter.is_inference()
 
 
 def _state(gradient: torch.Tensor) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class Model:
     Attributes:
         name: the part of the names of its modules that stands for it; ``MAIN`` for none.
         kind: its class.
+        number: the id of its module, also when that is gone.
         trains: whether it is trained.
         calls: which of its calls belong to a training.
         recorded: whether it was called in an iteration.
@@ -35,6 +36,7 @@ class Model:
     def __init__(self, name: str, module: nn.Module, trains: bool, calls: TrainingCalls) -> None:
         self.name = name
         self.kind = class_name(module)
+        self.number = id(module)
         self.trains = trains
         self.calls = calls
         self.recorded = False

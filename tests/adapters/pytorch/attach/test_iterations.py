@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -222,6 +223,16 @@ def with_an_evaluation(*, train: bool, graph: bool = False, batches: int = 1) ->
                 [loss(model) for _ in range(batches)]
 
     return run
+
+
+@torch.inference_mode()
+def test_a_model_that_is_made_in_inference_mode_is_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    with followed() as notes:
+        loss(Net())
+        assert notes.is_open
+        gc.collect()
+    assert not notes.reason
+    assert "is attached to Net;" in capsys.readouterr().err  # also where it is gone at the end
 
 
 def test_a_look_at_what_is_trained_by_hand_belongs_to_no_iteration() -> None:
