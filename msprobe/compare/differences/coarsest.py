@@ -8,6 +8,7 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,18 +58,26 @@ AS_RECORDED = NumberFormats()
 
 
 def are_of_two_precisions(table: LeafTable) -> bool:
-    """Return whether the runs compute in two precisions: most matrix products have results of another floating-point
-    dtype than in the other run. Then a dtype is how a run was configured; where few calls have another one, it is what
-    is wrong with them."""
-    if other_formats(table) is None:
-        return False
-    others: list[bool] = []
-    for entry in products(table).nonzero()[0].tolist():
-        for row in table.rows_of(entry) if table.keys[entry].phase == Phase.FORWARD.value else ():
-            target, golden = table.target[row], table.golden[row]
-            if target is not None and golden is not None and target.slot == OUTPUT and is_tensor(target.raw):
-                others.append(is_tensor(golden.raw) and _formats_differ(target.raw, golden.raw))
-    return 2 * sum(others) > len(others)
+    """Return whether the runs compute in two precisions: most matrix products of one have results of another
+    floating-point dtype than most of the other one. Then a dtype is how a run was configured; where few calls have
+    another one, it is what is wrong with them."""
+    target, golden = formats_of_products(table)
+    return target != golden and min(target, golden) > 0.0
+
+
+def formats_of_products(table: LeafTable) -> tuple[float, float]:
+    """Return the unit round-off of most results of matrix products, of target and golden run; 0 for none."""
+    forward = [key.phase == Phase.FORWARD.value for key in table.keys]
+    rows = [row for entry in (products(table) & forward).nonzero()[0].tolist() for row in table.rows_of(entry)]
+    target, golden = (
+        Counter(
+            unit_roundoff(str(leaf.raw["dtype"]))
+            for leaf in map(leaves.__getitem__, rows)
+            if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw)
+        )
+        for leaves in (table.target, table.golden)
+    )
+    return max(target, key=target.__getitem__, default=0.0), max(golden, key=golden.__getitem__, default=0.0)
 
 
 def other_formats(table: LeafTable) -> tuple[str, str] | None:

@@ -92,12 +92,13 @@ def _numbers(found: object, raw: Raw) -> _Floats:
 
 def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> list[tuple[_Floats, _Floats]]:
     """Return the numbers of each read of a program, and how far the nearest of the other program is from each; infinite
-    where that is farther than a twin may be."""
-    all_others = np.sort(np.concatenate([read.numbers for read in others]))
+    where that is farther than a twin may be. A minus that a program puts before what it has read leaves no record."""
+    all_others = np.sort(np.abs(np.concatenate([read.numbers for read in others])))
     found = []
     for read in own:
-        places = np.searchsorted(all_others, read.numbers)
+        numbers = np.abs(read.numbers)
+        places = np.searchsorted(all_others, numbers)
         near = (all_others[np.clip(places - step, 0, len(all_others) - 1)] for step in (0, 1))
-        apart = np.minimum(*(np.abs(one - read.numbers) for one in near)) / max(np.abs(read.numbers).max(), 1e-300)
+        apart = np.minimum(*(np.abs(one - numbers) for one in near)) / max(numbers.max(), 1e-300)
         found.append((read.numbers, np.where(apart <= twins.allowed(read.raw), apart, math.inf)))
     return found

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 
+from msprobe.compare.differences.coarsest import are_of_two_precisions, formats_of_products
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
@@ -53,7 +54,10 @@ class Sinks:
     ) -> None:
         self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
-        self.coarsest = float(measured.passed.max(initial=0.0))
+        two = (
+            max(formats_of_products(table)) if are_of_two_precisions(table) else 0.0
+        )  # few pairs of other code tell it
+        self.coarsest = max(float(measured.passed.max(initial=0.0)), two)
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
         folders = [dump.tensor_folder for dump in dumps]
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)

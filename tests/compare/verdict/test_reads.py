@@ -87,7 +87,7 @@ def test_statistics_alone_do_not_say_whether_tokens_are_a_part(recordings: Recor
 
 
 def read_scores(folder: Path, form: str) -> None:
-    """Read the scores of two sequences of three tokens: token by token of both, sequence by sequence, or their sums."""
+    """Read the scores of two sequences of three tokens: token by token of both, sequence by sequence, or turned sums."""
     forget()
     torch.manual_seed(0)
     model = nn.Linear(8, 4).eval()
@@ -102,7 +102,7 @@ def read_scores(folder: Path, form: str) -> None:
         else:
             for sequence in x:
                 total = sum(model(token)[0].item() for token in sequence)
-                (torch.tensor(total) if form == "by sequence" else model(sequence)[0, 0] + 1.0).item()
+                (torch.tensor(-total) if form == "by sequence" else model(sequence)[0, 0] + 1.0).item()
     forget()
 
 
