@@ -43,7 +43,7 @@ def operators() -> dict[str, Any]:
 
 @contextmanager
 def _flags_left_open() -> Iterator[None]:
-    """Undo that PyTorch's own test modules forbid the whole process to set ``torch.backends.*`` when they are imported."""
+    """Undo that PyTorch's own test modules, once imported, forbid the whole process to set ``torch.backends.*``."""
     frozen = torch.backends.flags_frozen()
     yield
     torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = not frozen
