@@ -64,7 +64,7 @@ MATRICES: dict[str, str] = {
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
     "upgrades": "Pairs from real life (versions, ports, precisions, adapters, inference): same; faults have a line.",
     "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
-    WIDE: "What CI runs a sample of: every combination of parameters, every page of the guide, every wait.",
+    WIDE: "What CI runs a sample of and no other matrix runs: combinations of parameters, pages of the guide, waits.",
     "twins": "Layers and models of two frameworks: clean pairs are the same, and each planted fault is named.",
 }
 """Name of each matrix -> what it asks, in one sentence."""
@@ -122,8 +122,10 @@ def selected(items: list[pytest.Item], matrix: str | None) -> list[pytest.Item]:
 
 
 def _belongs(item: pytest.Item, matrix: str) -> bool:
-    marks = item.iter_markers("matrix")
-    return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
+    names = {mark.args[0] for mark in item.iter_markers("matrix")}
+    if matrix == WIDE and names - {WIDE}:
+        return False  # that matrix runs it whole
+    return matrix in names or (matrix == FUZZ and is_property(item))
 
 
 def each_value(items: Iterable[pytest.Item]) -> set[pytest.Item]:

@@ -25,6 +25,7 @@ def test_of_the_matrix(size): pass
 def test_of_combinations(width, height, colour): pass
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.matrix("wide", sample=3)
 @pytest.mark.matrix("big", sample=3)
 def test_of_every_third(size): pass
 
@@ -58,8 +59,9 @@ def test_ci_runs_the_sample(tmp_path: Path) -> None:
     assert collected(tmp_path) == ["test_of_the_matrix[2]", *COMBINED, *THIRD, "test_of_ci", "test_property"]
 
 
-def test_the_matrix_of_combinations_runs_each_of_them(tmp_path: Path) -> None:
-    assert len(collected(tmp_path, "--matrix=wide")) == 6
+def test_the_matrix_of_combinations_runs_each_of_them_that_no_other_matrix_runs(tmp_path: Path) -> None:
+    names = collected(tmp_path, "--matrix=wide")
+    assert len(names) == 6 and all(name.startswith("test_of_combinations") for name in names)
 
 
 def test_a_matrix_runs_all_of_it_and_nothing_else(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ A bounded statistic agrees with a number where the interval holds it (``Piece.re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD, is_tensor
+from msprobe.core.store.record_walk import OF_ONE_PROCESS, SHARD, damage_of, has_no_values, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 from msprobe.numerics.tolerance import unit_roundoff, with_digits
-from msprobe.trace.leaves import bounded, is_shape
+from msprobe.trace.leaves import bounded, element_count, is_shape
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
@@ -146,6 +146,24 @@ def piece_of(raw: Any) -> Piece | None:
     )
 
 
+def lost_statistics(raws: Iterable[Any]) -> dict[str, Any] | None:
+    """Return what the whole of recorded pieces has instead of statistics where one of them is damaged, with the damage,
+    or lacks a statistic that another one has; None where none is lost."""
+    tensors = [raw for raw in raws if is_tensor(raw)]
+    nothing = dict.fromkeys((*STATISTIC_NAMES, PROJECTION))
+    for raw in tensors:
+        if field := damage_of(raw).partition(":")[0]:
+            return {**nothing, field: raw[field]}
+    filled = [raw for raw in tensors if shards(raw) == 1 and element_count(raw) > 0 and not has_no_values(raw)]
+    lacking = (len({raw.get(name) is None for raw in filled}) > 1 for name in STATISTIC_NAMES)
+    return nothing if any(lacking) else None
+
+
+def lacks_order(raws: Iterable[Any]) -> bool:
+    """Return whether one of several recorded pieces has no projection, and another one has."""
+    return len({raw.get(PROJECTION) is None for raw in raws if is_tensor(raw)}) > 1
+
+
 def joined(pieces: Sequence[Piece]) -> Piece:
     """Return the tensor that was cut into these pieces."""
     filled = [piece for piece in pieces if piece.numel] or list(pieces[:1])
@@ -154,13 +172,14 @@ def joined(pieces: Sequence[Piece]) -> Piece:
     means, norms = [piece.mean for piece in filled], [piece.norm for piece in filled]
     low, high = (merged_statistics([piece.as_shard(end) for piece in filled]) for end in (0, 1))
     largest, smallest, mean, norm = (Interval(*both) for both in zip(low.statistics, high.statistics, strict=True))
+    orders = (piece.projection for piece in filled if piece.projection is not None)
     return Piece(
         numel=low.numel,
         largest=largest,
         smallest=smallest,
         mean=None if None in means else mean.low,
         norm=None if None in norms else norm,
-        projection=None,
+        projection=next((order for order in orders if not math.isfinite(order)), None),
         raw=filled[0].raw,
         merged=True,
     )

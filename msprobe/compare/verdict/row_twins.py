@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import file_inside, read_tensor
 from msprobe.core.tensors.projection import position_weights
-from msprobe.trace.leaves import data_name, element_count
+from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import is_float
 
 _NARROWEST = 4
@@ -117,4 +117,4 @@ def _projections(rows: _Rows) -> _Floats:
 
 def _width(raw: _Raw) -> int:
     shape: Any = raw.get("shape")
-    return int(shape[-1]) if isinstance(shape, list) and shape else 0
+    return shape[-1] if shape and is_shape(shape) else 0

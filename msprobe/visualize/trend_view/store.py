@@ -348,5 +348,5 @@ def has_published_tables(path: Path) -> bool:
     try:
         with open_trend(path) as connection:
             return has_table(connection, "trend_data") and has_table(connection, "monitoring_targets")
-    except (sqlite3.Error, OSError):
+    except (OSError, *DAMAGED):
         return False

@@ -4,8 +4,11 @@ and values suggest."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +88,53 @@ def test_the_dump_says_it_under_one_key(cut: Cut) -> None:
     assert parameters["up"]["shape"] == [3, 4]
     assert parameters["up"]["shard"] == [{"dim": 0, "group": [0, 1]}]
     assert parameters["down"]["shard"] == [{"dim": 1, "group": [0, 1]}]
+
+
+def tensors(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tensors in a record with where they stand."""
+    if isinstance(node, dict) and "dtype" in node:
+        yield path, node
+    elif isinstance(node, (dict, list)):
+        for key, below in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from tensors(below, f"{path}.{key}")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["mix", "L1"])
+@pytest.mark.parametrize(
+    ("statistic", "value", "verdict"),
+    [
+        ("Max", "text", "incomplete"),
+        ("Max", None, "incomplete"),
+        ("Mean", [0.0], "incomplete"),
+        ("Projection", "text", "incomplete"),
+        ("Projection", [1.0], "incomplete"),
+        ("Projection", math.nan, "diverged"),
+        ("Projection", 1e6, "diverged"),
+        ("Projection", None, "same"),
+    ],
+)
+def test_damage_on_one_rank_is_never_a_pass(
+    cut: Cut, level: str, statistic: str, value: Any, verdict: str, tmp_path: Path
+) -> None:
+    damaged, whole = shutil.copytree(cut(2, "even", level), tmp_path / "damaged"), cut(1, "even", level)
+    options = {"target_parallel": "tp=2"} if level == "L1" else {}
+    assert msprobe.compare(damaged, whole, **options).verdict == "same"
+    (path,) = damaged.glob("step0/rank1/dump.json")
+    document = json.loads(path.read_text())
+    compared = "Module." if level == "mix" else "Functional."
+    copies = ".Module.0.norm", ".Functional.layer_norm.0.forward.output"  # of what is cut the order is not known
+    for place, raw in tensors({key: body for key, body in document["data"].items() if key.startswith(compared)}):
+        before = raw.get(statistic)
+        if before is None or (verdict != "incomplete" and (not place.startswith(copies) or "grad" in place)):
+            continue
+        raw[statistic] = value
+        path.write_text(json.dumps(document))
+        result = msprobe.compare(damaged, whole, **options)
+        assert result.verdict == verdict, place
+        assert verdict != "same" or "on one side only (Projection)" in result.summary.reason, place
+        raw[statistic] = before
 
 
 def test_what_is_damaged_says_nothing() -> None:

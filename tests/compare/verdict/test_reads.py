@@ -87,7 +87,7 @@ def test_statistics_alone_do_not_say_whether_tokens_are_a_part(recordings: Recor
 
 
 def read_scores(folder: Path, form: str) -> None:
-    """Read the scores of two sequences of three tokens: token by token of both, sequence by sequence, or turned sums."""
+    """Read the scores of two sequences of three tokens: by token, by sequence, or their sums turned round."""
     forget()
     torch.manual_seed(0)
     model = nn.Linear(8, 4).eval()

@@ -86,3 +86,12 @@ def test_what_cannot_be_read_has_no_twins(files: Files, whole: Any, change: str)
 def test_narrow_rows_say_nothing(files: Files) -> None:
     files.add(1, np.ones((5, 2), np.float32))
     assert files.twins().apart(0, files.add(0, np.ones((3, 2), np.float32))) == math.inf
+
+
+@pytest.mark.parametrize("length", [math.nan, math.inf, "8", None])
+def test_a_tensor_of_a_damaged_shape_has_no_rows(files: Files, whole: Any, length: object) -> None:
+    files.add(1, whole)
+    own = files.add(0, whole)
+    own["shape"] = [2, 7, length]
+    assert files.twins().apart(0, own) == math.inf
+    assert not files.twins().has_any(0, own)

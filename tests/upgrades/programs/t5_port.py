@@ -99,6 +99,7 @@ class Seq2Seq(nn.Module):
         self.embed = nn.Embedding(40, 32)
         self.encoder, self.decoder = Encoder(), Decoder()
         self.head = nn.Linear(32, 40, bias=False)
+        self.head.weight = self.embed.weight
 
     def encode(self, source, keep):
         pad = torch.where(keep, 0.0, -1e9)[:, None, None, :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from msprobe.core.errors import ReadError
 from msprobe.trend.extremes import is_absent
 from msprobe.visualize.trend_view.runs import Range, Runs
-from msprobe.visualize.trend_view.store import TrendStore, find_trends, natural
+from msprobe.visualize.trend_view.store import TrendStore, find_trends, has_published_tables, natural
 from tests.visualize.trend_view.databases import METRIC, NOT_A_NUMBER, RANKS, SPIKE, STEPS, value_of, write_run
 
 
@@ -65,3 +66,13 @@ def test_what_is_no_trend_database(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="no table"):
         TrendStore(tmp_path / "b.trend.db")
     assert len(find_trends(tmp_path)) == 2
+
+
+def test_a_damaged_database_whose_error_is_no_text_is_no_trend(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE wrong_name (a INTEGER)")
+        connection.commit()
+    damaged = path.read_bytes().replace(b"wrong_name", b"wrong\xd9name").replace(b"CREATE TABLE", b"CREATE TABLX")
+    path.write_bytes(damaged)
+    assert not has_published_tables(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,11 +25,12 @@ from msprobe.compare.parallel.arrangement import (
 from msprobe.compare.parallel.by_identity.side import is_expert
 from msprobe.compare.parallel.identity import Key
 from msprobe.compare.parallel.partial_sums import PartialSums
-from msprobe.compare.parallel.pieces import Piece, piece_of, shards
+from msprobe.compare.parallel.pieces import Piece, lacks_order, lost_statistics, piece_of, shards
 from msprobe.compare.records.parameter_names import name_among, pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import FED, is_tensor
-from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, PIECES
+from msprobe.core.tensors.projection import KEY as PROJECTION
+from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, PIECES, is_shape
 
 _Path = tuple[Any, ...]
 
@@ -76,6 +78,15 @@ class ValueMerge:
         return first
 
     def _tensor(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
+        """Return the record of the whole; where pieces of a side lost statistics, one that cannot be compared."""
+        lost = [lost_statistics(nodes.values()) for nodes in (own, other)]
+        if lost == [None, None]:
+            return self._merged(own, other, path)
+        firsts = [next(iter(nodes.values())) for nodes in (own, other) if nodes]
+        shapes = [first["shape"] for first in firsts if is_tensor(first) and is_shape(first["shape"])]
+        return {**firsts[0], "shape": max(shapes, key=math.prod, default=firsts[0]["shape"]), **(lost[0] or {})}
+
+    def _merged(self, own: Mapping[Coordinates, Any], other: Mapping[Coordinates, Any], path: _Path) -> Any:
         factors = self._factors(own, other)
         kind = self._kind(path)
         sharing = [1 if kind is Kind.ACTIVATION else self.merged.sharing[side] for side in (self.side, 1 - self.side)]
@@ -95,11 +106,12 @@ class ValueMerge:
             return {**first, NO_WHOLE: True, **dict.fromkeys(("Max", "Min", "Mean", "Norm", "Projection"))}
         right = whole(others, pair[1], kind=kind)
         left = whole(grid, pair[0], right, kind=kind)
-        if left.projection is None or right.projection is None or self._unordered():
+        order_is_lost = [lacks_order(nodes.values()) for nodes in (own, other)]
+        if left.projection is None or self._unordered() or (right.projection is None and not order_is_lost[1]):
             left = left.without_order()
         if self.key.phase is Phase.FORWARD:
             modes[self.side, self.key, path] = pair[0].modes
-        record = left.record(right, _shape(left, right))
+        record = left.record(right, _shape(left, right)) | ({PROJECTION: None} if order_is_lost[0] else {})
         if FED in first:  # the rank whose live tensor was farthest from what it was fed
             record[FED] = max(node.get(FED, 0.0) for node in own.values())
         if Mode.DRIFTED in pair[0].modes:

@@ -37,12 +37,14 @@ from msprobe.compare.parallel.by_name.completed_sums import (
     values_of,
 )
 from msprobe.compare.parallel.by_name.joined_record import axis_that_adds_up, joined_record, local_sizes, rank_free
+from msprobe.compare.parallel.pieces import lacks_order, lost_statistics, piece_of
 from msprobe.compare.parallel.recorded_parts import Placement, common_part, recorded_placement
 from msprobe.compare.records.entries import parent_of
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import damage_of
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES
-from msprobe.trace.leaves import NO_WHOLE, as_float, is_shape
+from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, PIECES, as_float, is_shape
 
 _PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
 _Raw = dict[str, Any]
@@ -173,6 +175,15 @@ def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:
     return {**raws[0], **dict.fromkeys((*STATISTIC_NAMES, ORDERED))}
 
 
+def _order_of_copies(raws: Sequence[_Raw]) -> _Raw:
+    """Return what the record of copies says beside their statistics: that their elements are in other orders, or that
+    the order of one of them is not known."""
+    if lacks_order(raws):
+        return {ORDERED: None}
+    pieces = [piece for piece in map(piece_of, raws) if piece is not None]
+    return {} if all(pieces[0].agrees(other) for other in pieces[1:]) else {PIECES: COPIES_DIFFER}
+
+
 @dataclass(slots=True)
 class _EntryMerge:
     """The merge of one entry.
@@ -223,6 +234,14 @@ class _EntryMerge:
         return {**own, "value": right} if same else own
 
     def _tensor(self, raws: Sequence[_Raw], path: _Path) -> _Raw:
+        """Return the record of the whole; where pieces lost statistics and it does not show that, one that cannot be
+        compared."""
+        whole, lost = self._merged(raws, path), lost_statistics(raws)
+        if lost is None or damage_of(whole):
+            return whole
+        return {key: value for key, value in whole.items() if key != NO_WHOLE} | lost
+
+    def _merged(self, raws: Sequence[_Raw], path: _Path) -> _Raw:
         place = ".".join(map(str, (self.name, *path)))
         placement = recorded_placement(raws)
         copies = all(close_records(raws[0], raw) for raw in raws[1:])
@@ -264,7 +283,7 @@ class _EntryMerge:
         shapes = [raw["shape"] for raw in raws]
         same_shape = shapes[0] == others[0]["shape"]
         if copies and same_shape:
-            return rank_free(raws[0])
+            return rank_free(raws[0] | _order_of_copies(raws))
         axis = axis_that_adds_up(shapes, [raw["shape"] for raw in others])
         if axis is None and (copies or len(raws) == 1):
             return rank_free(raws[0])
