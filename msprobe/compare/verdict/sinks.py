@@ -54,10 +54,9 @@ class Sinks:
     ) -> None:
         self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
-        two = (
-            max(formats_of_products(table)) if are_of_two_precisions(table) else 0.0
-        )  # few pairs of other code tell it
-        self.coarsest = max(float(measured.passed.max(initial=0.0)), two)
+        # the rows tell of two precisions where pairs of calls have them: in other code few do
+        of_products = max(formats_of_products(table)) if are_of_two_precisions(table) else 0.0
+        self.coarsest = max(float(measured.passed.max(initial=0.0)), of_products)
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
         folders = [dump.tensor_folder for dump in dumps]
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
