@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from msprobe.core.config.fields import PathText
 from msprobe.core.config.load import read_file
 from msprobe.core.errors import InterfaceError
 
@@ -59,7 +60,7 @@ class CheckConfig(BaseModel):
 
     white_list: tuple[str, ...] = ()
     black_list: tuple[str, ...] = ()
-    error_data_path: str = "./"
+    error_data_path: PathText = "./"
     precision: int = Field(default=14, ge=0, le=MOST_DIGITS)
     quantization_api_list: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from msprobe.core.config.fields import PathText
 from msprobe.core.config.load import read_file
 from msprobe.core.errors import InterfaceError
 
@@ -22,9 +23,9 @@ class ScriptConfig(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    dump_json_path: str = ""
+    dump_json_path: PathText = ""
     api_name: str = Field(default="", max_length=300)
-    extract_api_path: str = ""
+    extract_api_path: PathText = ""
     propagation: Literal["forward", "backward"] = "forward"
     data_mode: Literal["random_data", "real_data"] = "random_data"
     random_seed: int = Field(default=1234, ge=0)

@@ -16,6 +16,8 @@ pytest.importorskip("torch")
 import torch
 
 from msprobe.cli.main import run
+from msprobe.core.errors import InterfaceError
+from msprobe.single_call.request import read_request
 from tests import forked
 from tests.precheck.planted_kernels import PlantedKernel
 from tests.precheck.programs import record
@@ -165,3 +167,13 @@ def test_what_cannot_be_a_script_is_said_in_one_line(
     line = capsys.readouterr().err.strip()
     assert said in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("key", ["dump_json_path", "extract_api_path"])
+@pytest.mark.parametrize("name", ["half \ud800", "null \x00"])
+def test_a_path_that_no_file_can_have_is_refused_in_one_line(key: str, name: str, dump: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config_op.json"
+    content = {"dump_json_path": str(dump), "api_name": "Functional.gelu.0", key: str(tmp_path / name)}
+    config.write_text(json.dumps(content))
+    with pytest.raises(InterfaceError, match=f"{key}: .*must not contain"):
+        read_request(config)

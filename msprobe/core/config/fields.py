@@ -10,6 +10,7 @@ the fields for ranks and steps, for ``data_mode``, and for numbers and paths.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -246,6 +247,10 @@ def _usable_path(value: str) -> str:
         raise ValueError(f"is a URL; {LOCAL_ONLY}")
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in value):
         raise ValueError("must not contain NUL or other control characters")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ValueError("must not contain half of a surrogate pair, which no file name has") from None
     if len(value.encode("utf-8", "surrogatepass")) > _MAX_PATH_BYTES:
         raise ValueError(f"is longer than {_MAX_PATH_BYTES} bytes; use a shorter path")
     if any(len(part.encode("utf-8", "surrogatepass")) > _MAX_PART_BYTES for part in value.split("/")):

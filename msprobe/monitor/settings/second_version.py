@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from msprobe.core.config.fields import ConfigModel, Names
+from msprobe.core.config.fields import ConfigModel, Names, PathText
 from msprobe.core.errors import json_text
 from msprobe.core.log import logger
 from msprobe.monitor.plan import CollectiveChoice, MonitorPlan, StepWindow
@@ -107,7 +107,9 @@ class SecondVersion(ConfigModel):
     """The keys of the configuration of ``TrainerMonitorV2``."""
 
     framework: Literal["pytorch", "pt", "torch", "mindspore", "ms"] = Field(default="pytorch", description="Framework.")
-    output_dir: str = Field(default="./", min_length=1, description="Folder for the files; made when it is missing.")
+    output_dir: PathText = Field(
+        default="./", min_length=1, description="Folder for the files; made when it is missing."
+    )
     format: Literal["csv", "tensorboard", "append", "trend"] = Field(default="csv", description="Kind of the files.")
     async_write: bool = Field(default=False, description="Reserved.")
     rank: Annotated[tuple[int, ...], Strict(False)] | int = Field(default=(), description="Ranks; empty for all.")
