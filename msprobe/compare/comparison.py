@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients
-from msprobe.compare.differences.coarsest import NumberFormats, are_of_two_precisions, raise_where_rounded
+from msprobe.compare.differences.coarsest import NumberFormats, raise_where_rounded
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -39,6 +39,7 @@ from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
+from msprobe.compare.table.precisions import are_of_two_precisions
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from msprobe.core.host import paused_gc

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.coarsest import other_formats
 from msprobe.compare.differences.row_remarks import UNJUDGED, Remark, mode_that_differs
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.table.precisions import other_formats
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
 from msprobe.core.tensors.dtypes import find_dtype

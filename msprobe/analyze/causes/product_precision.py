@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.differences.coarsest import ROUNDOFFS, products
+from msprobe.compare.differences.coarsest import ROUNDOFFS
+from msprobe.compare.table.precisions import products
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, STRICT, tolerances
 from msprobe.numerics.verdict import Role, RowKind
 

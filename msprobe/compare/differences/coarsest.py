@@ -7,25 +7,15 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from msprobe.compare.records.entries import is_module
+from msprobe.compare.table.precisions import products
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role
 
-_PRODUCTS = (
-    r"linear|conv|matmul|baddbmm|addbmm|addmm|addmv|bmm|\bmm\b|\bmv\b|einsum|tensordot|bilinear|attention|dense|"
-    r"batch_?mat_?mul|lstm|gru|rnn"
-)
 ROUNDOFFS = {"tf32": 2.0 * 2.0**-11, "hf32": 2.0 * 2.0**-12}
 """The round-off of products in a precision: both operands are rounded, to 10 and 11 bits of mantissa."""
 
@@ -55,67 +45,6 @@ class NumberFormats:
 
 
 AS_RECORDED = NumberFormats()
-
-
-def are_of_two_precisions(table: LeafTable) -> bool:
-    """Return whether the runs compute in two precisions: most matrix products of one have results of another
-    floating-point dtype than most of the other one. Then a dtype is how a run was configured; where few calls have
-    another one, it is what is wrong with them."""
-    target, golden = formats_of_products(table)
-    return target != golden and min(target, golden) > 0.0
-
-
-def formats_of_products(table: LeafTable) -> tuple[float, float]:
-    """Return the unit round-off of most results of matrix products, of target and golden run; 0 for none."""
-    forward = [key.phase == Phase.FORWARD.value for key in table.keys]
-    rows = [row for entry in (products(table) & forward).nonzero()[0].tolist() for row in table.rows_of(entry)]
-    target, golden = (
-        Counter(
-            unit_roundoff(str(leaf.raw["dtype"]))
-            for leaf in map(leaves.__getitem__, rows)
-            if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw)
-        )
-        for leaves in (table.target, table.golden)
-    )
-    return max(target, key=target.__getitem__, default=0.0), max(golden, key=golden.__getitem__, default=0.0)
-
-
-def other_formats(table: LeafTable) -> tuple[str, str] | None:
-    """Return the dtypes of the first tensor that has another floating-point dtype than in the other run, of target and
-    golden run; None where no tensor has."""
-    samples = table.float_pairs.kind_samples
-    return next(((str(a["dtype"]), str(b["dtype"])) for a, b in samples if _formats_differ(a, b)), None)
-
-
-def _formats_differ(target: Mapping[str, Any], golden: Mapping[str, Any]) -> bool:
-    """Return whether two tensors are numbers of two floating-point formats."""
-    left, right = (unit_roundoff(str(raw["dtype"])) for raw in (target, golden))
-    return left != right and min(left, right) > 0.0
-
-
-def products(table: LeafTable) -> Bools:
-    """Return which entries are calls of functions and modules that multiply matrices.
-
-    Their name tells it, or of a module without recorded calls inside that it gets numbers and has a matrix.
-    """
-    with_calls = {key.parent for key in table.keys}
-    stems = {key.stem: _has_product_name(key.stem) for key in table.keys}
-    for number, key in enumerate(table.keys):
-        if not stems[key.stem] and is_module(key) and key.stem not in with_calls:
-            stems[key.stem] = _gets_numbers_and_has_matrix(table, number)
-    return np.array([stems[key.stem] for key in table.keys], np.bool_)
-
-
-def _has_product_name(stem: str) -> bool:
-    return re.search(_PRODUCTS, stem.rpartition(".")[2], re.IGNORECASE) is not None
-
-
-def _gets_numbers_and_has_matrix(table: LeafTable, entry: int) -> bool:
-    leaves = [leaf for row in table.rows_of(entry) if (leaf := table.golden[row]) is not None and is_tensor(leaf.raw)]
-    slots = {slot: [leaf.raw for leaf in leaves if leaf.slot == slot] for slot in (INPUT, PARAMETER)}
-    numbers = [raw for raw in slots[INPUT] if unit_roundoff(str(raw["dtype"])) > 0.0]
-    shapes = [raw["shape"] for raw in slots[PARAMETER] if isinstance(raw["shape"], list)]
-    return bool(numbers) and any(len(shape) > 1 for shape in shapes)
 
 
 def own_coarsest(table: LeafTable, formats: NumberFormats = AS_RECORDED) -> Floats:

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 
-from msprobe.compare.differences.coarsest import are_of_two_precisions, formats_of_products
 from msprobe.compare.records.entries import is_module
+from msprobe.compare.table.precisions import are_of_two_precisions, formats_of_products
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses

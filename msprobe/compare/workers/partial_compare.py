@@ -19,7 +19,6 @@ import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
 from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as
-from msprobe.compare.differences.coarsest import other_formats
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -32,6 +31,7 @@ from msprobe.compare.records.entries import EntryKey, EntryPair
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
+from msprobe.compare.table.precisions import other_formats
 from msprobe.compare.table.table import LeafTable, build_table, paired_leaves, same_entries
 from msprobe.compare.workers.fork_channel import Arrays, Channel, UndividedError
 from msprobe.core.errors import MsprobeException, ReadError
