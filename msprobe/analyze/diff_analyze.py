@@ -29,7 +29,7 @@ from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_n
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.coverage import any_checked, coverage_of
-from msprobe.compare.dump_pairs import locate
+from msprobe.compare.dump_pairs import following, locate
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.inputs.locations import PathLike, local, opened
@@ -151,6 +151,7 @@ def diff_analyze(
     result = DiffAnalysis(incomplete=list(located.unpaired), lost=list(located.missing))
     analysis = _Analysis(Policy(policy), mapping, folder, result, extras)
     with paused_gc():
+        analysis.after.update(zip(located.pairs, following(located.pairs), strict=True))
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             of_step = list(pairs)
             with damage_named(*(member for pair in of_step for place in pair for member in members_of(place))):
@@ -182,6 +183,7 @@ class _Analysis:
     Args:
         extras: what the user accepts; ``accepted`` are the findings that were accepted.
         history: what earlier steps showed, by label of the rank.
+        after: the pair of the next step of each pair; None for the last ones.
         unused_entries: the entries of mappings that do not apply, by pair of dumps.
         pending: documents and the beginnings of their file names. They are written when some entry of each mapping has
             applied.
@@ -194,6 +196,7 @@ class _Analysis:
     extras: Extras = field(default_factory=Extras)
     accepted: list[AcceptedFinding] = field(default_factory=list)
     history: dict[str, _RankHistory] = field(default_factory=dict)
+    after: dict[tuple[Place, Place], tuple[Place, Place] | None] = field(default_factory=dict)
     unused_entries: list[list[UnusedEntry]] = field(default_factory=list)
     pending: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
@@ -204,6 +207,7 @@ class _Analysis:
         numbers = rank_numbers((target.kind, target.number) for target, _ in pairs)
         for rank, (left, right) in zip(numbers, pairs, strict=True):
             history = self.history.setdefault(left.label, _RankHistory())
+            history.look_ahead(self.after[left, right], self.policy, self.mapping)
             comparison = self._comparison(left, right, history)
             records = entry_records(comparison)
             self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,17 +39,18 @@ from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
-from msprobe.compare.table.precisions import are_of_two_precisions
+from msprobe.compare.table.precisions import coarser_precision
 from msprobe.compare.table.table import LeafTable, build_table
-from msprobe.core.errors import NotComparableError
+from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.host import paused_gc
-from msprobe.core.store.reader import Dump
+from msprobe.core.store.reader import Dump, Place
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
     from msprobe.compare.differences.noise_profile import NoiseProfile
     from msprobe.compare.differences.parameter_updates import ParameterUpdates
     from msprobe.compare.regions.one_sided import OneSidedCalls
+    from msprobe.compare.regions.without_consequence import ConsequenceRules
     from msprobe.compare.requests.token_axes import TokenAxes
     from msprobe.compare.verdict.step_end import StepEnd
     from msprobe.numerics.metrics.tensor import TensorDifference
@@ -69,6 +70,7 @@ class StepHistory:
         updates: parameters, gradients and settings of optimizers so far; None before the first step.
         accepted_spread: the largest difference so far that may follow from accepted ones (dimensionless).
         last_step: whether no step follows, for which anything should be kept.
+        shown: whether a step that followed has shown what an earlier one left.
         next_agrees: returns whether the next step computes the same forward; None where that is not known.
     """
 
@@ -77,7 +79,32 @@ class StepHistory:
     updates: ParameterUpdates | None = None
     accepted_spread: float = 0.0
     last_step: bool = False
+    shown: bool = False
     next_agrees: Callable[[], bool] | None = None
+
+    def look_ahead(self, pair: tuple[Place, Place] | None, policy: Policy, mapping: MappingOptions | Strategy) -> None:
+        """Let the step after the coming one show what that leaves, where nothing else does.
+
+        Args:
+            pair: the dumps of that step; None after the last one, when a step before has to have been shown so: it ran
+                the same code.
+            policy, mapping: as for ``compare_dumps``.
+        """
+        self.last_step = pair is None
+        self.next_agrees = cache(partial(self._is_shown, pair, policy, mapping))
+
+    def _is_shown(self, pair: tuple[Place, Place] | None, policy: Policy, mapping: MappingOptions | Strategy) -> bool:
+        if pair is None:
+            return self.shown
+        from msprobe.compare.parallel.merged_pair import load_pair  # loaded where a step leaves what nothing shows
+
+        try:
+            target, golden, _ = load_pair(*pair)
+            sinks = compare_dumps(target, golden, policy, mapping=mapping).step_end().sinks
+        except (NotComparableError, ReadError):
+            return False  # the pair itself says so
+        self.shown = self.shown or sinks.forward_agrees
+        return sinks.forward_agrees
 
     def add(self, table: LeafTable, measured: Measured, judged: Judged, dumps: tuple[Dump, Dump]) -> None:
         """Keep what a step showed of parameters and their updates, where another step follows.
@@ -230,7 +257,7 @@ def compare_dumps(
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)
         tensors, metrics = _whole_tensors(dumps, table, extras)
-        ignores = options.ignore_dtype or (policy is Policy.DEFAULT and are_of_two_precisions(table))
+        ignores = options.ignore_dtype or (policy is Policy.DEFAULT and coarser_precision(table) > 0.0)
         formats = NumberFormats.of(options.precision, ignore_dtype=ignores)
         facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
         if target.merged:
@@ -252,19 +279,25 @@ def compare_dumps(
         floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
         judged = judged_as(dumps.mode, measured, history, floor)
         again = partial(judged_as, dumps.mode, history=history, floor=floor)
-        rejudge, end = None if dumps.mode is Mode.CHECKSUM else again, None
-        if one_sided is not None:
-            table, end = one_sided.judged(measured, judged, rejudge)
-        elif has_differences(judged):
-            from msprobe.compare.regions.without_consequence import ConsequenceRules  # loaded where runs differ
-
-            rules = ConsequenceRules(table, dumps, contradictions=contradictions)
-            table, end = rules.judged(measured, judged, rejudge)
+        rules, end = one_sided or _consequence_rules(table, dumps, judged, contradictions), None
+        if rules is not None:
+            table, end = rules.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
     earlier = history.updates
     history.add(table, measured, judged, (target, golden))
     levels, remarks = row_levels(table, judged, policy), facts.remarks
     own = tensors, remarks, metrics, earlier, one_sided if extras.accepted else None
     return Comparison(target, golden, dumps.mode, policy, table, measured, judged, levels, *own, end=end)
+
+
+def _consequence_rules(
+    table: LeafTable, dumps: ComparedDumps, judged: Judged, contradictions: tuple[int, ...]
+) -> ConsequenceRules | None:
+    """Return the rules about what differs without consequence; None where nothing differs."""
+    if not has_differences(judged):
+        return None
+    from msprobe.compare.regions.without_consequence import ConsequenceRules  # loaded where runs differ
+
+    return ConsequenceRules(table, dumps, contradictions=contradictions)
 
 
 def _learned(

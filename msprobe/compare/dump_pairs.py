@@ -300,3 +300,13 @@ def _alone(side: str, places: Sequence[Place], *, missing: bool) -> Iterator[_Un
 
 def _text(place: Place) -> str:
     return f"{place.label or place.document}{'' if place.step is None else f' of step {place.step}'}"
+
+
+def following(pairs: Sequence[tuple[Place, Place]]) -> list[tuple[Place, Place] | None]:
+    """Return for each pair that of the next step of its rank, None for the last ones."""
+    latest: dict[str, tuple[Place, Place]] = {}
+    found = []
+    for pair in reversed(pairs):
+        found.append(latest.get(pair[0].label))
+        latest[pair[0].label] = pair
+    return found[::-1]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
-from msprobe.compare.dump_pairs import Located, locate
+from msprobe.compare.dump_pairs import Located, following, locate
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.inputs.mode import Policy
@@ -108,6 +108,7 @@ class CompareResult:
     def comparisons(self) -> Iterator[Comparison]:
         """Yield each compared pair of dumps with its table, columns and rows; pairs are loaded one at a time."""
         history: dict[str, StepHistory] = {}
+        after = following(self.pairs)
         for outcome in self.outcomes:
             if outcome.problem:
                 continue
@@ -116,6 +117,7 @@ class CompareResult:
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
             own = history.setdefault(outcome.label, StepHistory())
+            own.look_ahead(after[outcome.order], self.policy, self.mapping)
             comparison = compare_dumps(
                 target, golden, self.policy, mapping=self.mapping, history=own, extras=self.extras
             )

@@ -1,4 +1,5 @@
-"""All pairs of one rank, step after step: load, compare, judge, write. At most one pair is in memory at a time.
+"""All pairs of one rank, step after step: load, compare, judge, write. One pair is in memory at a time, two where the
+next step has to show what a step leaves.
 
 ``compare_rank`` is the work of one task; ``compare_rank_text`` is the same for another process. A large pair is
 compared by several processes (``can_split_read``), or by one while several make its rows (``may_share_rows``); when a
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 from msprobe.compare.agreement import is_order_blind
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import any_checked, coverage_of
+from msprobe.compare.dump_pairs import following
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.layout import members_of
@@ -90,13 +92,11 @@ class _RunHistory(StepHistory):
     Attributes:
         agreed: whether the step before had no divergence.
         wrong_modules: whether an earlier step had wrong modules, of a run whose modules were fed.
-        shown: whether the step after an earlier one has shown what that one left.
         extras: metrics, noise profile and matrices of the user.
     """
 
     agreed: bool = False
     wrong_modules: bool = False
-    shown: bool = False
     extras: Extras = field(default_factory=Extras)
 
 
@@ -121,9 +121,8 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
     extras = load_extras(options.metrics, options.noise, options.config, options.accept or None)
     history = _RunHistory(extras=extras)
     outcomes: list[PairOutcome] = []
-    for order, (target, golden), following in zip(task.order, task.pairs, [*task.pairs[1:], None], strict=True):
-        history.last_step = following is None
-        history.next_agrees = cache(partial(_next_agrees, history, following, options))
+    for order, (target, golden), after in zip(task.order, task.pairs, following(task.pairs), strict=True):
+        history.look_ahead(after, options.policy, options.mapping)
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         try:
             with paused_gc(), damage_named(*members_of(target), *members_of(golden)):
@@ -132,20 +131,6 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
             outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         outcomes.append(outcome)
     return outcomes
-
-
-def _next_agrees(history: _RunHistory, pair: tuple[Place, Place] | None, options: PairOptions) -> bool:
-    """Return whether the next step of both runs computes the same forward, which it does with the parameters that this
-    one leaves; after the last step whether an earlier one was followed by such a step: it ran the same code."""
-    if pair is None:
-        return history.shown
-    try:
-        target, golden, _ = load_pair(*pair)
-        end = compare_dumps(target, golden, options.policy, mapping=options.mapping).step_end()
-    except (NotComparableError, ReadError):
-        return False  # the pair itself says so
-    history.shown = history.shown or end.sinks.forward_agrees
-    return end.sinks.forward_agrees
 
 
 def _compare(

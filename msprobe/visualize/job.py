@@ -122,7 +122,7 @@ def visualize(request: Request, open_bar: OpenBar = no_bar) -> Path:
         return _export(request, sources, open_bar)
     if request.as_json:
         logger.warning("JSON is for merged graphs of one run; a database is written instead.")
-    comparer = None if golden is None else _graph_comparer(request)
+    comparer = None if golden is None else _graph_comparer(request, sources)
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
     with ExitStack() as stack:
         worker = None if golden is None else stack.enter_context(_text_worker(request, sources))  # before any thread
@@ -144,7 +144,7 @@ def _text_worker(request: Request, sources: Sources) -> AbstractContextManager[T
     return text_worker(places, Path(request.output), wanted=wanted)
 
 
-def _graph_comparer(request: Request) -> GraphComparer:
+def _graph_comparer(request: Request, sources: Sources) -> GraphComparer:
     from msprobe.compare.inputs.mode import Policy
     from msprobe.visualize.compare.graph_compare import (  # the verdict engine, only for two sides
         GraphComparer,
@@ -152,7 +152,7 @@ def _graph_comparer(request: Request) -> GraphComparer:
     )
 
     rules = PairingRules(Policy(request.policy), request.mapping, bool(request.layouts))
-    return GraphComparer(rules, log_values=request.log_values)
+    return GraphComparer(rules, sources.works, log_values=request.log_values)
 
 
 def _draw_all(request: Request, tools: _Tools, sources: Sources, drawn: _Drawn) -> None:

@@ -23,7 +23,7 @@ ROUNDOFFS = {"tf32": 2.0 * 2.0**-11, "hf32": 2.0 * 2.0**-12}
 @dataclass(frozen=True, slots=True)
 class NumberFormats:
     """What is known about number formats beside the recorded dtypes: the user says it, or the runs compute in two
-    precisions (see ``are_of_two_precisions``).
+    precisions (see ``table.precisions``).
 
     Attributes:
         products: the unit round-off of the operands of products; 0 where the dtype tells it.

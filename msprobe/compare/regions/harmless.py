@@ -214,7 +214,10 @@ class HarmlessDifferences:
             return False
         if self._writes_state(entry):
             return False
-        return not any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
+        return not self._has_overflow(entry)
+
+    def _has_overflow(self, entry: int) -> bool:
+        return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
 
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
@@ -249,9 +252,7 @@ class HarmlessDifferences:
             return False
         if key.phase != Phase.FORWARD.value:
             return True
-        if _has_state(key) or self._writes_state(entry):
-            return False
-        if any(self._overflows(row) for role in (Role.INPUT, Role.RESULT) for row in self._rows(entry, role)):
+        if _has_state(key) or self._writes_state(entry) or self._has_overflow(entry):
             return False
         return self._makes_no_floats(entry) or self._is_shown(entry)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools
 
@@ -22,27 +22,25 @@ _PRODUCTS = (
 )
 
 
-def are_of_two_precisions(table: LeafTable) -> bool:
-    """Return whether the runs compute in two precisions: most matrix products of one have results of another
-    floating-point dtype than most of the other one. Then a dtype is how a run was configured; where few calls have
-    another one, it is what is wrong with them."""
-    target, golden = formats_of_products(table)
-    return target != golden and min(target, golden) > 0.0
+def coarser_precision(table: LeafTable) -> float:
+    """Return the unit round-off of the coarser precision where the runs compute in two, 0 where they do not.
 
-
-def formats_of_products(table: LeafTable) -> tuple[float, float]:
-    """Return the unit round-off of most results of matrix products, of target and golden run; 0 for none."""
+    Most matrix products of one run have results of another floating-point dtype than most of the other one. Then a
+    dtype is how a run was configured; where few calls have another one, it is what is wrong with them.
+    """
+    if other_formats(table) is None and not table.alone:
+        return 0.0
     forward = [key.phase == Phase.FORWARD.value for key in table.keys]
     rows = [row for entry in (products(table) & forward).nonzero()[0].tolist() for row in table.rows_of(entry)]
-    target, golden = (
-        Counter(
-            unit_roundoff(str(leaf.raw["dtype"]))
-            for leaf in map(leaves.__getitem__, rows)
-            if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw)
-        )
-        for leaves in (table.target, table.golden)
-    )
-    return max(target, key=target.__getitem__, default=0.0), max(golden, key=golden.__getitem__, default=0.0)
+    target, golden = (_usual_format(map(leaves.__getitem__, rows)) for leaves in (table.target, table.golden))
+    return max(target, golden) if target != golden and min(target, golden) > 0.0 else 0.0
+
+
+def _usual_format(leaves: Iterable[Leaf | None]) -> float:
+    """Return the unit round-off of most results among these leaves, 0 for none."""
+    results = (leaf.raw for leaf in leaves if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw))
+    counts = Counter(unit_roundoff(str(raw["dtype"])) for raw in results)
+    return max(counts, key=counts.__getitem__, default=0.0)
 
 
 def other_formats(table: LeafTable) -> tuple[str, str] | None:

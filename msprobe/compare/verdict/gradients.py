@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sink
@@ -24,6 +25,15 @@ _MOST_CONDITIONED = 16.0
 _Passes = list[list[Raw]]
 """The gradients of several parameters, of each pass."""
 _ByParameter = dict[tuple[str, str], list[Sink]]
+
+
+class _Compared(NamedTuple):
+    """The gradients of a parameter on one side, those of its name on the other one, and how far they are apart."""
+
+    side: int
+    sinks: list[Sink]
+    others: list[Sink]
+    apart: float
 
 
 class Gradients:
@@ -52,41 +62,39 @@ class Gradients:
                     sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
         return sides
 
-    @property
-    def are_of_same(self) -> bool:
-        """Whether a parameter of both sides has another gradient."""
-        return any(
-            _shapes(sinks) == _shapes(others := self.by_parameter[1].get(name, []))
-            and not math.isfinite(self._gradient_apart(0, sinks, others))
-            for name, sinks in self.by_parameter[0].items()
-            if not self._is_rounding(sinks)
-        )
+    @cached_property
+    def _compared(self) -> list[_Compared]:
+        """The gradients of each parameter of both sides that are more than rounding, against those of its name."""
+        found = []
+        for side, own in enumerate(self.by_parameter):
+            for name, sinks in own.items():
+                if any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks):
+                    others = self.by_parameter[1 - side].get(name, [])
+                    found.append(_Compared(side, sinks, others, self._gradient_apart(side, sinks, others)))
+        return found
 
-    def _is_rounding(self, sinks: Sequence[Sink]) -> bool:
-        return all(norm_of(sink.raw) <= _NO_PART * self._size for sink in sinks)
+    @property
+    def any_differs(self) -> bool:
+        """Whether a parameter that both sides have, in one shape, has another gradient."""
+        return any(not math.isfinite(one.apart) and _shapes(one.sinks) == _shapes(one.others) for one in self._compared)
 
     @cached_property
     def apart(self) -> float:
         """How far the gradients of both sides are apart: those of one parameter, or of one that has another name; what
         is left of both sides, fused or split, all together."""
+        if self.any_differs:
+            return math.inf
         largest = 0.0
         left: tuple[_Passes, _Passes] = ([], [])
         renamed: tuple[_Passes, _Passes] = ([], [])
-        for side, own in enumerate(self.by_parameter):
-            for name, sinks in own.items():
-                if self._is_rounding(sinks):
-                    continue
-                others = self.by_parameter[1 - side].get(name, [])
-                apart = self._gradient_apart(side, sinks, others)
-                if not math.isfinite(apart) and _shapes(sinks) == _shapes(others):
-                    return math.inf  # the same parameter
-                passes = [sink.raw for sink in sinks]
-                if not others:
-                    renamed[side].append(passes)
-                if math.isfinite(apart):
-                    largest = max(largest, apart)
-                else:
-                    left[side].append(passes)
+        for side, sinks, others, apart in self._compared:
+            passes = [sink.raw for sink in sinks]
+            if not others:
+                renamed[side].append(passes)
+            if math.isfinite(apart):
+                largest = max(largest, apart)
+            else:
+                left[side].append(passes)
         return max(largest, min(map(self._together_apart, (left, renamed)))) if any(left) else largest
 
     def _together_apart(self, sides: tuple[_Passes, _Passes]) -> float:

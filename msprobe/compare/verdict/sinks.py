@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 
 from msprobe.compare.records.entries import is_module
-from msprobe.compare.table.precisions import are_of_two_precisions, formats_of_products
+from msprobe.compare.table.precisions import coarser_precision
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses
@@ -54,9 +54,8 @@ class Sinks:
     ) -> None:
         self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
-        # the rows tell of two precisions where pairs of calls have them: in other code few do
-        of_products = max(formats_of_products(table)) if are_of_two_precisions(table) else 0.0
-        self.coarsest = max(float(measured.passed.max(initial=0.0)), of_products)
+        # rows tell of two precisions where pairs of calls have them, which few do in other code
+        self.coarsest = max(float(measured.passed.max(initial=0.0)), coarser_precision(table))
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
         folders = [dump.tensor_folder for dump in dumps]
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
@@ -99,7 +98,7 @@ class Sinks:
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
         have no like in the other run: the next step shows what they have done."""
-        return math.isfinite(self._gradients.apart) or (not self._gradients.are_of_same and self._next_agrees())
+        return math.isfinite(self._gradients.apart) or (not self._gradients.any_differs and self._next_agrees())
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
@@ -120,12 +119,11 @@ class Sinks:
 
     @property
     def are_others(self) -> bool:
-        """Whether the losses of both sides, or the numbers that both programs read, are others."""
-        if not self.comparable or self._reads.are_others:
-            return self.comparable
-        losses = [as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks]
-        known = all(self._losses.sinks) and all(self._gradients.by_parameter) and all(map(math.isfinite, losses))
-        return known and not math.isfinite(self._losses_apart) and not self._gradients_are_shown
+        """Whether the losses of both sides are others; without losses, the numbers that both programs read."""
+        if not self.comparable or not (all(self._losses.sinks) and all(self._gradients.by_parameter)):
+            return self.comparable and self._reads.are_others
+        losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
+        return all(map(math.isfinite, losses)) and not (math.isfinite(self._losses_apart) or self._gradients_are_shown)
 
     @cached_property
     def are_of_other_code(self) -> bool:

@@ -74,11 +74,12 @@ class StretchSearch:
         self._twins = Twins((target_raws, golden_raws), coarsest, [dump.tensor_folder for dump in dumps])
         self._sides = tuple(_Side(*both) for both in zip(self._traces, dumps, strict=True))
         self._others: dict[int, list[Call]] = {}
+        self._known: dict[int, bool] = {}  # by the id of a value of the target whether it has a twin
 
     def turned(self) -> StretchSearch:
         """Return the search with the sides exchanged."""
         other = copy(self)
-        other._traces, other._sides, other._others = self._traces[::-1], self._sides[::-1], {}
+        other._traces, other._sides, other._others, other._known = self._traces[::-1], self._sides[::-1], {}, {}
         vars(other).pop("_right", None)
         other._twins = self._twins.turned()
         return other
@@ -201,6 +202,11 @@ class StretchSearch:
         )
 
     def _has_twin(self, call: Call, number: int, value: Value) -> bool:
+        if id(value) not in self._known:
+            self._known[id(value)] = self._find_twin(call, number, value)
+        return self._known[id(value)]
+
+    def _find_twin(self, call: Call, number: int, value: Value) -> bool:
         if math.isfinite(self._twins.apart(0, value.raw)):
             return True
         if self._is_reordered and self._twins.are_in_another_order(0, value.raw):

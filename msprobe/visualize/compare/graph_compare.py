@@ -7,6 +7,7 @@ next step.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
 from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.differences.cancelled_gradients import CancelledGradients
+from msprobe.compare.dump_pairs import following
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import METRICS
@@ -96,9 +98,12 @@ class ComparisonResults:
 class GraphComparer:
     """Compares pair after pair, in the order of the steps, and collects their ``results``."""
 
-    def __init__(self, rules: PairingRules, *, log_values: bool) -> None:
-        """``log_values`` logs a line per value that differs."""
+    def __init__(self, rules: PairingRules, works: Sequence[Work], *, log_values: bool) -> None:
+        """``works`` are all pairs of the job, in their order; ``log_values`` logs a line per value that differs."""
         self.results = ComparisonResults()
+        pairs = [(work.target, work.golden) for work in works if work.golden is not None]
+        self._after = dict(zip(pairs, following(pairs), strict=True))
+        self._shown: set[str] = set()
         self._rules, self._log_values = rules, log_values
         self._noise: dict[str, float] = {}
         self._cancelled_gradients: dict[str, CancelledGradients] = {}
@@ -115,13 +120,18 @@ class GraphComparer:
         history = StepHistory(
             self._noise.get(work.history_key, 0.0),
             self._cancelled_gradients.setdefault(work.history_key, CancelledGradients()),
+            shown=work.history_key in self._shown,
         )
+        if work.golden is not None and not self._rules.merged:
+            history.look_ahead(self._after[work.target, work.golden], self._rules.policy, self._rules.mapping)
         try:
             compared = compare_graphs(graphs, names, self._rules, history, worker)
         except NotComparableError as error:
             self.results.refused.append(error.error_info)
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)
             return None
+        if history.shown:
+            self._shown.add(work.history_key)
         mapping = self._rules.mapping
         if mapping.given:
             from msprobe.compare.alignment.check_mappings import unused_mapping_entries  # reads YAML

@@ -68,14 +68,13 @@ class MonitorSteps:
 
     def complete(self) -> None:
         """End the step: what the program does after its updates is not reported."""
-        if self._watched is not None:
+        if self._watched is not None and not self._ended:
             self._watched.end_step()
-            self._ended = True
+        self._ended = True
 
     def end(self) -> None:
         """End the step, if it has not."""
-        if self._watched is not None and not self._ended:
-            self._watched.end_step()
+        self.complete()
         self._ended = False
 
     def conclude(self) -> None:
