@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import msprobe
+from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.visualize.job import Request, visualize
 from tests.fresh_debugger import forget
 from tests.recordings import Recordings
+from tests.visualize.databases import read
 
 torch = pytest.importorskip("torch")
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
@@ -72,3 +75,11 @@ def test_another_learning_rate_is_a_difference(recordings: Recordings) -> None:
 
 def test_nothing_shows_what_the_only_step_leaves(recordings: Recordings) -> None:
     assert msprobe.compare(recordings(train, True, 1), recordings(train, False, 1)).verdict == "diverged"
+
+
+def test_every_tool_gives_the_same_verdict(recordings: Recordings, tmp_path: Path) -> None:
+    pair = recordings(train, True), recordings(train, False)
+    assert diff_analyze(*pair, tmp_path).document == {}
+    assert not any(one.row_levels.diverging.any() for one in msprobe.compare(*pair).comparisons())
+    tables = read(visualize(Request(pair[0], tmp_path, pair[1])))
+    assert [summary["verdict"] for summary in tables.meta["summary"]] == ["same"] * 3
