@@ -1,4 +1,5 @@
 """PPO, other hands: actor and critic as one block net, advantages as one matrix product, one hand-made optimizer."""
+
 from dataclasses import dataclass
 
 import torch
@@ -65,7 +66,7 @@ def advantages(c, reward, value, done):
     """A = M @ delta with M[t, s] = prod of gamma * lam * alive between t and s"""
     alive = 1 - done
     delta = reward + c.gamma * alive * value[1:] - value[:-1]
-    factor = c.gamma * c.lam * alive                                  # (steps, envs)
+    factor = c.gamma * c.lam * alive  # (steps, envs)
     m = torch.zeros(c.steps, c.steps, c.envs)
     for t in range(c.steps):
         run = torch.cat([torch.ones(1, c.envs), factor[t:-1].cumprod(0)])
@@ -95,7 +96,7 @@ class MixedOptimizer:
             m.lerp_(g, 0.1)
             v.mul_(0.999).addcmul_(g, g, value=0.001)
             sq.mul_(0.95).addcmul_(g, g, value=0.05)
-            adam = (m / (1 - 0.9 ** self.t)) / ((v / (1 - 0.999 ** self.t)).sqrt() + 1e-8)
+            adam = (m / (1 - 0.9**self.t)) / ((v / (1 - 0.999**self.t)).sqrt() + 1e-8)
             rms = g / (sq.sqrt() + 1e-8)
             p -= self.lr * torch.where(is_pi > 0, adam, rms)
             p.grad = None

@@ -1,4 +1,5 @@
 """PPO on a batch of recorded rollouts: two optimizers, GAE by a loop, torch distributions."""
+
 import torch
 import torch.nn as nn
 from torch.distributions import Categorical

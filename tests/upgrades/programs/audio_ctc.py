@@ -13,14 +13,16 @@ class DFT(nn.Module):
         t = torch.arange(n_fft, dtype=torch.float64)
         k = torch.arange(n_fft // 2 + 1, dtype=torch.float64)[:, None]
         hann = 0.5 - 0.5 * torch.cos(2 * math.pi * t / n_fft)
-        basis = torch.cat([torch.cos(2 * math.pi * k * t / n_fft) * hann,
-                           -torch.sin(2 * math.pi * k * t / n_fft) * hann])
+        basis = torch.cat([
+            torch.cos(2 * math.pi * k * t / n_fft) * hann,
+            -torch.sin(2 * math.pi * k * t / n_fft) * hann,
+        ])
         self.register_buffer("basis", basis[:, None].float())
 
     def forward(self, wav):
         out = nn.functional.conv1d(wav[:, None], self.basis, stride=self.hop)
         re, im = out.chunk(2, dim=1)
-        return (re ** 2 + im ** 2 + 1e-3).log()
+        return (re**2 + im**2 + 1e-3).log()
 
 
 class GRUDirection(nn.Module):
@@ -53,8 +55,12 @@ class SpeechNet(nn.Module):
         super().__init__()
         self.dft = DFT()
         self.encoder = nn.Sequential(
-            nn.Conv1d(17, c, 3, padding=1), nn.BatchNorm1d(c), nn.GELU(),
-            nn.Conv1d(c, c, 3, stride=2, padding=1), nn.BatchNorm1d(c), nn.GELU(),
+            nn.Conv1d(17, c, 3, padding=1),
+            nn.BatchNorm1d(c),
+            nn.GELU(),
+            nn.Conv1d(c, c, 3, stride=2, padding=1),
+            nn.BatchNorm1d(c),
+            nn.GELU(),
         )
         self.fwd = GRUDirection(c, h, False)
         self.bwd = GRUDirection(c, h, True)
@@ -82,8 +88,13 @@ def ctc_nll(logp, target):
 
 
 def import_weights(model, sd):
-    names = {"conv1.conv": "encoder.0", "conv1.bn": "encoder.1", "conv2.conv": "encoder.3",
-             "conv2.bn": "encoder.4", "head": "classifier"}
+    names = {
+        "conv1.conv": "encoder.0",
+        "conv1.bn": "encoder.1",
+        "conv2.conv": "encoder.3",
+        "conv2.bn": "encoder.4",
+        "head": "classifier",
+    }
     new = {"dft.basis": model.dft.basis}
     for key, value in sd.items():
         if key.startswith("gru."):

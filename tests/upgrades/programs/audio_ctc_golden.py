@@ -1,4 +1,5 @@
 """Keyword spotter: log spectrogram -> two convolutions -> bidirectional GRU -> CTC."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -17,7 +17,8 @@ class Encoder(nn.Module):
     def __init__(self, widths):
         super().__init__()
         self.levels = nn.ModuleList(
-            nn.Sequential(ConvNormAct(i, o), ConvNormAct(o, o)) for i, o in zip(widths[:-1], widths[1:]))
+            nn.Sequential(ConvNormAct(i, o), ConvNormAct(o, o)) for i, o in zip(widths[:-1], widths[1:])
+        )
 
     def forward(self, x):
         maps = []
@@ -70,8 +71,13 @@ class SegLoss(nn.Module):
 
 
 def translate(sd):
-    blocks = {"inc": "encoder.levels.0.{}", "down1": "encoder.levels.1.{}", "down2": "encoder.levels.2.{}",
-              "dec1": "decoder.0.{}", "dec2": "decoder.1.{}"}
+    blocks = {
+        "inc": "encoder.levels.0.{}",
+        "down1": "encoder.levels.1.{}",
+        "down2": "encoder.levels.2.{}",
+        "dec1": "decoder.0.{}",
+        "dec2": "decoder.1.{}",
+    }
     out = {}
     for key, value in sd.items():
         part, *rest = key.split(".")

@@ -1,4 +1,5 @@
 """U-Net segmentation in float32: cross entropy + soft dice."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -8,8 +9,13 @@ class DoubleConv(nn.Module):
     def __init__(self, cin, cout):
         super().__init__()
         self.net = nn.Sequential(
-            nn.Conv2d(cin, cout, 3, padding=1), nn.GroupNorm(2, cout), nn.SiLU(),
-            nn.Conv2d(cout, cout, 3, padding=1), nn.GroupNorm(2, cout), nn.SiLU())
+            nn.Conv2d(cin, cout, 3, padding=1),
+            nn.GroupNorm(2, cout),
+            nn.SiLU(),
+            nn.Conv2d(cout, cout, 3, padding=1),
+            nn.GroupNorm(2, cout),
+            nn.SiLU(),
+        )
 
     def forward(self, x):
         return self.net(x)

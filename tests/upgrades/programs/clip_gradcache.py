@@ -1,9 +1,10 @@
 """Contrastive training in micro-batches: embeddings without graph first, their gradients cached, then a second pass."""
+
 import math
 
 import torch
-from torch import nn
 import torch.nn.functional as F
+from torch import nn
 
 MICRO = 4
 
@@ -22,14 +23,14 @@ class Pictures(nn.Module):
         return x * F.relu6(x + 3) / 6
 
     def forward(self, x):
-        patches = x.unfold(2, 3, 2).unfold(3, 3, 2)          # (b, 3, h, w, 3, 3)
+        patches = x.unfold(2, 3, 2).unfold(3, 3, 2)  # (b, 3, h, w, 3, 3)
         h = self.hswish(self.stem(patches.permute(0, 2, 3, 1, 4, 5).flatten(3)))
         wide = F.pad(h, (0, 0, 1, 1, 1, 1))
         n, m = h.shape[1:3]
         acc = torch.zeros_like(h)
         for dy in range(3):
             for dx in range(3):
-                acc = acc + wide[:, dy:dy + n, dx:dx + m] * self.depthwise[dy, dx]
+                acc = acc + wide[:, dy : dy + n, dx : dx + m] * self.depthwise[dy, dx]
         h = self.hswish(self.pointwise(acc + self.depthwise_bias))
         return self.out(h.flatten(1, 2).mean(1))
 
@@ -91,7 +92,13 @@ def convert(sd):
     new["words.table.weight"], new["words.out.weight"] = sd["text.tok.weight"], sd["text.proj.weight"]
     for k in ("weight", "bias"):
         new[f"words.qkv.{k}"] = sd[f"text.mix.self_attn.in_proj_{k}"]
-        for mine, theirs in (("o", "self_attn.out_proj"), ("up", "linear1"), ("down", "linear2"), ("ln_a", "norm1"), ("ln_b", "norm2")):
+        for mine, theirs in (
+            ("o", "self_attn.out_proj"),
+            ("up", "linear1"),
+            ("down", "linear2"),
+            ("ln_a", "norm1"),
+            ("ln_b", "norm2"),
+        ):
             new[f"words.{mine}.{k}"] = sd[f"text.mix.{theirs}.{k}"]
     return new
 
@@ -124,8 +131,8 @@ def adamw(params, state, t, lr=4e-3, wd=0.2, b1=0.9, b2=0.999, eps=1e-8):
                 p.mul_(1 - lr * wd)
             m.mul_(b1).add_(p.grad, alpha=1 - b1)
             v.mul_(b2).add_(p.grad * p.grad, alpha=1 - b2)
-            denom = v.sqrt() / (1 - b2 ** t) ** 0.5 + eps
-            p.sub_(lr / (1 - b1 ** t) * m / denom)
+            denom = v.sqrt() / (1 - b2**t) ** 0.5 + eps
+            p.sub_(lr / (1 - b1**t) * m / denom)
 
 
 def pairs(step, n=12):

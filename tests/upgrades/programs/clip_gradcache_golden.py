@@ -1,4 +1,5 @@
 """Image/text contrastive training on the full batch, clipping and AdamW from torch."""
+
 import math
 
 import torch
@@ -26,7 +27,9 @@ class TextTower(nn.Module):
     def __init__(self):
         super().__init__()
         self.tok = nn.Embedding(33, 14)
-        self.mix = nn.TransformerEncoderLayer(14, 2, 28, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        self.mix = nn.TransformerEncoderLayer(
+            14, 2, 28, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
         self.proj = nn.Linear(14, DIM, bias=False)
 
     def forward(self, ids):

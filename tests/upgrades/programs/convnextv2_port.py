@@ -1,4 +1,5 @@
 """ConvNeXt V2 with images as (batch, height, width, channels) all the way."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

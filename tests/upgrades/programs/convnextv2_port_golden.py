@@ -3,8 +3,16 @@ from transformers import ConvNextV2Config, ConvNextV2ForImageClassification
 
 
 def build():
-    config = ConvNextV2Config(num_channels=3, patch_size=2, num_stages=2, hidden_sizes=[16, 24], depths=[1, 2],
-                              image_size=16, num_labels=5, initializer_range=0.1)
+    config = ConvNextV2Config(
+        num_channels=3,
+        patch_size=2,
+        num_stages=2,
+        hidden_sizes=[16, 24],
+        depths=[1, 2],
+        image_size=16,
+        num_labels=5,
+        initializer_range=0.1,
+    )
     model = ConvNextV2ForImageClassification(config)
     for name, p in model.named_parameters():
         if ".grn." in name:  # as after some training, they start at zero

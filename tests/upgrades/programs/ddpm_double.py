@@ -1,10 +1,11 @@
 """float32 version of the 1-d diffusion model; channels-last tensors, convolutions as sums of matmuls."""
+
 import math
 from typing import NamedTuple
 
 import torch
-from torch import nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class Hyper(NamedTuple):
@@ -37,8 +38,8 @@ class TapConv(nn.Module):
     def forward(self, x):
         n = x.shape[1]
         p = F.pad(x, (0, 0, 1, 1))
-        out = sum(p[:, i:i + n] @ w for i, w in enumerate(self.taps))
-        return out[:, ::self.stride] + self.bias
+        out = sum(p[:, i : i + n] @ w for i, w in enumerate(self.taps))
+        return out[:, :: self.stride] + self.bias
 
 
 class ChannelGroupNorm(nn.Module):

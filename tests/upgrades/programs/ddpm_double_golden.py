@@ -1,4 +1,5 @@
 """Denoising diffusion on 1-d signals, everything in float64."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Distillation from stored teacher logits; the student keeps length and direction of its weights apart."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -87,7 +88,7 @@ def kd_loss(logits, teacher_logits, labels, temperature=2.0, mix=0.7):
     log_t = (teacher_logits / temperature).log_softmax(-1)
     kl = (log_t.exp() * (log_t - log_s)).sum(-1).mean()
     hard = (logits.logsumexp(-1) - logits.gather(1, labels[:, None])[:, 0]).mean()
-    return mix * temperature ** 2 * kl + (1 - mix) * hard
+    return mix * temperature**2 * kl + (1 - mix) * hard
 
 
 def main():

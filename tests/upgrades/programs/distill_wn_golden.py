@@ -1,4 +1,5 @@
 """Distil a transformer teacher (run live, frozen) into a weight-normalised text CNN."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -24,7 +25,8 @@ class TextCNN(nn.Module):
         super().__init__()
         self.emb = nn.Embedding(VOCAB, d)
         self.convs = nn.ModuleList(
-            weight_norm(nn.Conv1d(d if i == 0 else channels, channels, 3, padding=1)) for i in range(2))
+            weight_norm(nn.Conv1d(d if i == 0 else channels, channels, 3, padding=1)) for i in range(2)
+        )
         self.fc = weight_norm(nn.Linear(channels, CLASSES))
 
     def forward(self, ids):

@@ -1,4 +1,5 @@
 """Click model with one joint embedding bag table and a batched interaction."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

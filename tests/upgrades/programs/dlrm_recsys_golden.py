@@ -1,4 +1,5 @@
 """DLRM-like click model: one table per feature, pairwise dot products in a loop."""
+
 import torch
 import torch.nn as nn
 

@@ -1,4 +1,5 @@
 """DGCNN-style classifier of point clouds (channels first, conv2d on edge features)."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 def knn(x, k):
     # x: (B, C, N)
     inner = -2 * torch.matmul(x.transpose(2, 1), x)
-    xx = torch.sum(x ** 2, dim=1, keepdim=True)
+    xx = torch.sum(x**2, dim=1, keepdim=True)
     pairwise = -xx - inner - xx.transpose(2, 1)
     return pairwise.topk(k=k, dim=-1)[1]
 

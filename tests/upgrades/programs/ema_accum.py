@@ -1,4 +1,5 @@
 """The tagger with gradient accumulation over micro batches and a hand-made weight average."""
+
 import copy
 
 import torch
@@ -18,7 +19,7 @@ class LocalMix(nn.Module):
     def forward(self, x):
         padded = nn.functional.pad(x, (0, 0, 1, 1))
         n = x.shape[1]
-        h = sum(padded[:, k:k + n] * self.taps[k] for k in range(3)) + self.tap_bias
+        h = sum(padded[:, k : k + n] * self.taps[k] for k in range(3)) + self.tap_bias
         return self.value(h) * torch.sigmoid(self.gate(h))
 
 

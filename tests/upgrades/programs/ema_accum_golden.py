@@ -1,4 +1,5 @@
 """Sequence tagger on the whole batch, with an exponential moving average of the weights."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

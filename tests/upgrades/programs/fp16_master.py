@@ -1,4 +1,5 @@
 """N-BEATS in float16 with float32 master weights and a static loss scale."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -36,7 +37,7 @@ class Forecaster(nn.Module):
 class MasterSGD:
     """Momentum SGD on float32 copies of half-precision parameters."""
 
-    def __init__(self, params, lr, momentum, scale=2.0 ** 10):
+    def __init__(self, params, lr, momentum, scale=2.0**10):
         self.half = list(params)
         self.master = [p.detach().clone().float() for p in self.half]
         self.buf = [torch.zeros_like(m) for m in self.master]
@@ -71,7 +72,13 @@ def initial_weights(model, back=24, ahead=6, width=32, theta=8):
     """The same draws as the float32 trainer: one block after the other, backcast and forecast apart."""
     torch.manual_seed(1234)
     for block in model.blocks:
-        shapes = [(back, width, True), (width, width, True), (width, theta, True), (theta, back, False), (theta, ahead, False)]
+        shapes = [
+            (back, width, True),
+            (width, width, True),
+            (width, theta, True),
+            (theta, back, False),
+            (theta, ahead, False),
+        ]
         parts = [nn.Linear(i, o, bias=b) for i, o, b in shapes]
         for slot, part in zip((0, 2, 4), parts):
             block.body[slot].load_state_dict(part.state_dict())

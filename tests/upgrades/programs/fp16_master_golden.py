@@ -1,4 +1,5 @@
 """N-BEATS forecaster, float32."""
+
 import torch
 import torch.nn as nn
 

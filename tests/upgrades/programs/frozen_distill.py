@@ -1,4 +1,5 @@
 """The same distillation from caches: teacher logits and backbone features are computed once before training."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -52,7 +53,7 @@ class Bottleneck(nn.Module):
 
     def forward(self, f):
         h = self.down(f)
-        h = 0.5 * h * (1 + torch.tanh(0.7978845608028654 * (h + 0.044715 * h ** 3)))
+        h = 0.5 * h * (1 + torch.tanh(0.7978845608028654 * (h + 0.044715 * h**3)))
         return f + self.up(h)
 
 

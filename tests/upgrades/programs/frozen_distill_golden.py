@@ -1,4 +1,5 @@
 """Distilling a frozen conv teacher; the student sits on a frozen backbone with adapters and a weight-normed head."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -65,7 +66,7 @@ def images(n=20):
 
 
 def distill_loss(s, t, y):
-    soft = F.kl_div(F.log_softmax(s / TEMP, 1), F.softmax(t / TEMP, 1), reduction="batchmean") * TEMP ** 2
+    soft = F.kl_div(F.log_softmax(s / TEMP, 1), F.softmax(t / TEMP, 1), reduction="batchmean") * TEMP**2
     hard = F.cross_entropy(s, y)
     return 0.7 * soft + 0.3 * hard
 
@@ -80,7 +81,7 @@ def main():
     opt = torch.optim.SGD(trainable, lr=0.2, momentum=0.9, weight_decay=0.01)
     for epoch in range(2):
         for i in range(0, 20, 10):
-            xb, yb = x[i:i + 10], y[i:i + 10]
+            xb, yb = x[i : i + 10], y[i : i + 10]
             with torch.no_grad():
                 t = teacher(xb)
             loss = distill_loss(student(xb), t, yb)

@@ -1,7 +1,8 @@
 """GAT with edge lists and scatter operations."""
+
 import torch
-from torch import nn
 import torch.nn.functional as F
+from torch import nn
 
 
 def load_graph(n=18, feat=7, classes=4):

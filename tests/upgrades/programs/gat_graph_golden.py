@@ -1,4 +1,5 @@
 """Graph attention network on a dense adjacency matrix (node classification)."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """Sentence encoder with int8 weights (asymmetric, one scale and zero point per output row) and cached embeddings."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -45,8 +46,9 @@ class Layer(nn.Module):
         self.attn = Attention(w, prefix + "mha.")
         self.up = Q8Linear(w[prefix + "fc1.weight"], w[prefix + "fc1.bias"])
         self.down = Q8Linear(w[prefix + "fc2.weight"], w[prefix + "fc2.bias"])
-        self.ln = nn.ParameterDict({k.replace(".", "_"): w[prefix + k] for k in
-                                    ("norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias")})
+        self.ln = nn.ParameterDict({
+            k.replace(".", "_"): w[prefix + k] for k in ("norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias")
+        })
 
     def forward(self, x, real):
         x = F.layer_norm(x + self.attn(x, real), (WIDTH,), self.ln["norm1_weight"], self.ln["norm1_bias"])
@@ -64,7 +66,7 @@ class Encoder(nn.Module):
 
     def forward(self, ids):
         real = ids != 0
-        x = self.tok(ids) + self.pos.weight[:ids.shape[1]]
+        x = self.tok(ids) + self.pos.weight[: ids.shape[1]]
         for layer in self.layers:
             x = layer(x, real)
         mean = torch.einsum("btd,bt->bd", x, real.float()) / real.sum(1, keepdim=True)
@@ -73,12 +75,24 @@ class Encoder(nn.Module):
 
 
 def float_weights():
-    shapes = {"tok.weight": (VOCAB, WIDTH), "pos.weight": (MAXLEN, WIDTH), "proj.weight": (OUT, WIDTH), "proj.bias": (OUT,)}
+    shapes = {
+        "tok.weight": (VOCAB, WIDTH),
+        "pos.weight": (MAXLEN, WIDTH),
+        "proj.weight": (OUT, WIDTH),
+        "proj.bias": (OUT,),
+    }
     for i in range(2):
         p = f"layers.{i}."
-        shapes |= {p + "mha.in_proj_weight": (3 * WIDTH, WIDTH), p + "mha.in_proj_bias": (3 * WIDTH,),
-                   p + "mha.out_proj.weight": (WIDTH, WIDTH), p + "mha.out_proj.bias": (WIDTH,),
-                   p + "fc1.weight": (FFN, WIDTH), p + "fc1.bias": (FFN,), p + "fc2.weight": (WIDTH, FFN), p + "fc2.bias": (WIDTH,)}
+        shapes |= {
+            p + "mha.in_proj_weight": (3 * WIDTH, WIDTH),
+            p + "mha.in_proj_bias": (3 * WIDTH,),
+            p + "mha.out_proj.weight": (WIDTH, WIDTH),
+            p + "mha.out_proj.bias": (WIDTH,),
+            p + "fc1.weight": (FFN, WIDTH),
+            p + "fc1.bias": (FFN,),
+            p + "fc2.weight": (WIDTH, FFN),
+            p + "fc2.bias": (WIDTH,),
+        }
         for n in ("norm1", "norm2"):
             shapes |= {p + n + ".weight": (WIDTH,), p + n + ".bias": (WIDTH,)}
     g = torch.Generator().manual_seed(31)

@@ -1,4 +1,5 @@
 """Sentence encoder (float32) and similarity search."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -47,7 +48,7 @@ def seed_weights(model):
                 p.copy_(torch.randn(p.shape, generator=g) * (1.5 / p.shape[1] ** 0.5) + 0.05)
             else:
                 p.add_(torch.randn(p.shape, generator=g) * 0.1)
-                
+
 
 def sentences(seed, n):
     g = torch.Generator().manual_seed(seed)

@@ -1,4 +1,5 @@
 """The sentence encoder with group-wise int8 weights: symmetric scales per output row and group of inputs."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -53,8 +54,9 @@ class QuantEncoder(nn.Module):
         super().__init__()
 
         def linear(*names):
-            return Int8Linear.from_float(torch.cat([sd[n + ".weight"] for n in names]),
-                                         torch.cat([sd[n + ".bias"] for n in names]))
+            return Int8Linear.from_float(
+                torch.cat([sd[n + ".weight"] for n in names]), torch.cat([sd[n + ".bias"] for n in names])
+            )
 
         def norm(name):
             module = nn.LayerNorm(sd[name + ".weight"].shape[0])
@@ -68,9 +70,17 @@ class QuantEncoder(nn.Module):
         for i in range(layers):
             p = f"layers.{i}."
             a = p + "attention."
-            self.layers.append(QuantLayer(heads, linear(a + "query", a + "key", a + "value"), linear(a + "dense"),
-                                          linear(p + "intermediate"), linear(p + "output"),
-                                          norm(p + "norm1"), norm(p + "norm2")))
+            self.layers.append(
+                QuantLayer(
+                    heads,
+                    linear(a + "query", a + "key", a + "value"),
+                    linear(a + "dense"),
+                    linear(p + "intermediate"),
+                    linear(p + "output"),
+                    norm(p + "norm1"),
+                    norm(p + "norm2"),
+                )
+            )
         self.projection = linear("projection")
 
     def forward(self, ids, lengths):
@@ -93,8 +103,10 @@ def main():
         ids = torch.randint(0, 60, (4, 12), generator=torch.Generator().manual_seed(40 + call))
         emb = model(ids, lengths)
         sim = emb @ emb.T
-        print(f"call {call}: sim01 {sim[0, 1].item():.9f} sim23 {sim[2, 3].item():.9f} "
-              f"norm4 {emb.pow(4).sum().item():.9f}")
+        print(
+            f"call {call}: sim01 {sim[0, 1].item():.9f} sim23 {sim[2, 3].item():.9f} "
+            f"norm4 {emb.pow(4).sum().item():.9f}"
+        )
 
 
 if __name__ == "__main__":

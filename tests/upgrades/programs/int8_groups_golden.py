@@ -1,4 +1,5 @@
 """Sentence encoder in float32: embeddings and pair similarities of a small bidirectional transformer."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -66,8 +67,10 @@ def main():
             mask = torch.arange(12) < torch.tensor([12, 7, 9, 10])[:, None]
             emb = model(ids, mask)
             sim = emb @ emb.T
-            print(f"call {call}: sim01 {sim[0, 1].item():.9f} sim23 {sim[2, 3].item():.9f} "
-                  f"norm4 {emb.pow(4).sum().item():.9f}")
+            print(
+                f"call {call}: sim01 {sim[0, 1].item():.9f} sim23 {sim[2, 3].item():.9f} "
+                f"norm4 {emb.pow(4).sum().item():.9f}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Keyword spotting on a stream: chunks of 7 frames, every layer keeps what it needs of the past."""
+
 import numpy as np
 import torch
 from torch import nn
@@ -28,7 +29,7 @@ class StreamConv(nn.Module):
         out = self.bias
         for i in range(self.k):
             begin = i * self.dilation
-            out = out + window[:, begin:begin + x.shape[1]] @ self.weight[i]
+            out = out + window[:, begin : begin + x.shape[1]] @ self.weight[i]
         return out
 
 
@@ -134,7 +135,10 @@ def main():
         mel = torch.from_numpy(rng.standard_normal((1, length, 8)).astype(np.float32))
         scores = listen(model, mel)[0]
         print(f"utterance {i}: word {scores[-1].argmax().item()} score {scores[-1].max().item():.9f}")
-        print(f"   mean of word 0 {scores[:, 0].mean().item():.9f} first {scores[0, 1].item():.9f} middle {scores[20, 2].item():.9f}")
+        print(
+            f"   mean of word 0 {scores[:, 0].mean().item():.9f} first {scores[0, 1].item():.9f}"
+            f" middle {scores[20, 2].item():.9f}"
+        )
 
 
 if __name__ == "__main__":

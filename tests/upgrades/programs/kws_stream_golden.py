@@ -1,4 +1,5 @@
 """Keyword spotting, the whole utterance at once: causal convs + GRU + running average pooling."""
+
 import numpy as np
 import torch
 import torch.nn as nn
@@ -31,7 +32,7 @@ class Spotter(nn.Module):
         super().__init__()
         self.norm_mean = nn.Parameter(torch.zeros(mel))
         self.stem = CausalConv(mel, ch, 5, 1)
-        self.blocks = nn.Sequential(*[ResBlock(ch, 2 ** i) for i in range(3)])
+        self.blocks = nn.Sequential(*[ResBlock(ch, 2**i) for i in range(3)])
         self.gru = nn.GRU(ch, hidden, num_layers=2, batch_first=True)
         self.head = nn.Linear(hidden, words)
 
@@ -61,7 +62,10 @@ def main():
     for i, mel in enumerate(utterances()):
         scores = model(mel).softmax(-1)
         print(f"utterance {i}: word {int(scores[0, -1].argmax())} score {scores[0, -1].max().item():.9f}")
-        print(f"   mean of word 0 {scores[0, :, 0].mean().item():.9f} first {scores[0, 0, 1].item():.9f} middle {scores[0, 20, 2].item():.9f}")
+        print(
+            f"   mean of word 0 {scores[0, :, 0].mean().item():.9f} first {scores[0, 0, 1].item():.9f}"
+            f" middle {scores[0, 20, 2].item():.9f}"
+        )
 
 
 if __name__ == "__main__":

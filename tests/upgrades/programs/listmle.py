@@ -77,7 +77,7 @@ def load(model):
 @torch.no_grad()
 def adagrad(params, sums, lr):
     for p, s in zip(params, sums):
-        s += p.grad ** 2
+        s += p.grad**2
         p -= lr * p.grad / (s.sqrt() + 1e-10)
         p.grad = None
 

@@ -1,4 +1,5 @@
 """Deep & cross ranker over tabular features, trained with the Plackett-Luce (ListMLE) loss."""
+
 from dataclasses import dataclass
 
 import torch

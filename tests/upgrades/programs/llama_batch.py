@@ -1,4 +1,5 @@
 """All prompts in one left-padded batch with a key/value cache; own Llama code on the same weights."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -89,8 +90,11 @@ class MyLlama(nn.Module):
     @classmethod
     def from_hf(cls, sd):
         m = cls()
-        new = {"wte.weight": sd["model.embed_tokens.weight"], "norm.weight": sd["model.norm.weight"],
-               "lm.weight": sd["lm_head.weight"]}
+        new = {
+            "wte.weight": sd["model.embed_tokens.weight"],
+            "norm.weight": sd["model.norm.weight"],
+            "lm.weight": sd["lm_head.weight"],
+        }
         for i in range(DEPTH):
             g = lambda name: sd[f"model.layers.{i}.{name}.weight"]
             new[f"blocks.{i}.n1.weight"] = g("input_layernorm")

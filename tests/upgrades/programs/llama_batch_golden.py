@@ -1,4 +1,5 @@
 """Greedy continuations with a small Llama from transformers, one prompt at a time, no cache."""
+
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -9,9 +10,20 @@ NEW = 6
 def build():
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=48, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=False, initializer_range=0.3,
-        attn_implementation="eager", bos_token_id=None, eos_token_id=None, pad_token_id=None)
+        vocab_size=48,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=False,
+        initializer_range=0.3,
+        attn_implementation="eager",
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
     return LlamaForCausalLM(config).eval()
 
 

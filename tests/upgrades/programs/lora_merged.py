@@ -1,4 +1,5 @@
-"""LoRA with weights merged in every forward (W + s * B @ A); one fused qkv matrix, merged for good before evaluation."""
+"""LoRA with weights merged in every forward (W + s * B @ A); one fused qkv matrix, merged before evaluation."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -85,14 +86,25 @@ class LM(nn.Module):
 
 def pretrained():
     """state by the reference's names, one seed per name in sorted order"""
-    shapes = {"emb.weight": (N_VOCAB, WIDTH), "ln.weight": (WIDTH,), "ln.bias": (WIDTH,),
-              "lm_head.weight": (N_VOCAB, WIDTH), "lm_head.bias": (N_VOCAB,)}
+    shapes = {
+        "emb.weight": (N_VOCAB, WIDTH),
+        "ln.weight": (WIDTH,),
+        "ln.bias": (WIDTH,),
+        "lm_head.weight": (N_VOCAB, WIDTH),
+        "lm_head.bias": (N_VOCAB,),
+    }
     for i in range(N_BLOCK):
         p = f"blocks.{i}."
         for n in ("ln1", "ln2"):
             shapes[p + n + ".weight"] = shapes[p + n + ".bias"] = (WIDTH,)
-        for n, cin, cout, lora in (("attn.q_proj", WIDTH, WIDTH, 1), ("attn.k_proj", WIDTH, WIDTH, 0), ("attn.v_proj", WIDTH, WIDTH, 1),
-                                   ("attn.o_proj", WIDTH, WIDTH, 0), ("fc", WIDTH, INNER, 1), ("out", INNER, WIDTH, 0)):
+        for n, cin, cout, lora in (
+            ("attn.q_proj", WIDTH, WIDTH, 1),
+            ("attn.k_proj", WIDTH, WIDTH, 0),
+            ("attn.v_proj", WIDTH, WIDTH, 1),
+            ("attn.o_proj", WIDTH, WIDTH, 0),
+            ("fc", WIDTH, INNER, 1),
+            ("out", INNER, WIDTH, 0),
+        ):
             base = p + n + (".base" if lora else "")
             shapes[base + ".weight"], shapes[base + ".bias"] = (cout, cin), (cout,)
             if lora:
@@ -106,8 +118,11 @@ def pretrained():
 
 def load(model, sd):
     sets = [("table", "emb"), ("final", "ln"), ("out", "lm_head")]
-    sets += [(f"stack.{i}.{a}", f"blocks.{i}.{b}") for i in range(N_BLOCK) for a, b in
-             (("pre", "ln1"), ("post", "ln2"), ("o", "attn.o_proj"), ("up", "fc.base"), ("down", "out"))]
+    sets += [
+        (f"stack.{i}.{a}", f"blocks.{i}.{b}")
+        for i in range(N_BLOCK)
+        for a, b in (("pre", "ln1"), ("post", "ln2"), ("o", "attn.o_proj"), ("up", "fc.base"), ("down", "out"))
+    ]
     own = model.state_dict()
     for dst, src in sets:
         for kind in ("weight", "bias"):
@@ -117,7 +132,11 @@ def load(model, sd):
         p, q = f"blocks.{i}.attn.", f"stack.{i}.qkv."
         for kind in ("weight", "bias"):
             own[q + kind].copy_(torch.cat([sd[p + n + kind] for n in ("q_proj.base.", "k_proj.", "v_proj.base.")]))
-        for name, src in ((f"stack.{i}.qkv.deltas.0.", p + "q_proj."), (f"stack.{i}.qkv.deltas.1.", p + "v_proj."), (f"stack.{i}.up.deltas.0.", f"blocks.{i}.fc.")):
+        for name, src in (
+            (f"stack.{i}.qkv.deltas.0.", p + "q_proj."),
+            (f"stack.{i}.qkv.deltas.1.", p + "v_proj."),
+            (f"stack.{i}.up.deltas.0.", f"blocks.{i}.fc."),
+        ):
             own[name + "a"].copy_(sd[src + "lora_a"])
             own[name + "b"].copy_(sd[src + "lora_b"])
 

@@ -1,4 +1,5 @@
 """LoRA fine-tuning of a small causal transformer, the adapters live beside the frozen layers."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -65,7 +66,9 @@ def fill(model):
     """pretrained weights and a started adapter, one draw per name"""
     for i, (name, p) in enumerate(sorted(model.named_parameters())):
         g = torch.Generator().manual_seed(4000 + i)
-        p.data = torch.randn(p.shape, generator=g) * (0.25 if p.dim() > 1 else 0.1) + (1.0 if "ln" in name and "weight" in name else 0.0)
+        p.data = torch.randn(p.shape, generator=g) * (0.25 if p.dim() > 1 else 0.1) + (
+            1.0 if "ln" in name and "weight" in name else 0.0
+        )
 
 
 def main():

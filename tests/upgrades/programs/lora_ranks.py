@@ -18,7 +18,7 @@ class FusedQKV(nn.Module):
 
     def merged(self):
         rows = dict(zip("qkv", self.weight.split(self.d)))
-        for name in self.down.keys():
+        for name in self.down:
             a, b = self.down[name], self.up[name]
             rows[name] = rows[name] + (self.alpha / a.shape[0]) * (b @ a)
         return torch.cat([rows[n] for n in "qkv"])
@@ -43,7 +43,7 @@ class CausalAttention(nn.Module):
 
 
 def gelu_tanh(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 class Layer(nn.Module):
@@ -72,15 +72,20 @@ class LM(nn.Module):
 
 
 def from_peft(sd):
-    out = {"tokens": sd["wte.weight"], "positions": sd["wpe.weight"],
-           "final.weight": sd["ln_f.weight"], "final.bias": sd["ln_f.bias"]}
+    out = {
+        "tokens": sd["wte.weight"],
+        "positions": sd["wpe.weight"],
+        "final.weight": sd["ln_f.weight"],
+        "final.bias": sd["ln_f.bias"],
+    }
     pairs = {"ln1": "ln_attn", "ln2": "ln_mlp", "attn.o": "attn.out", "up": "fc1", "down": "fc2"}
     for i in range(2):
         for leaf in ("weight", "bias"):
             for old, new in pairs.items():
                 out[f"layers.{i}.{new}.{leaf}"] = sd[f"h.{i}.{old}.{leaf}"]
-            out[f"layers.{i}.attn.qkv.{leaf}"] = torch.cat(
-                [sd[f"h.{i}.attn.{n}.{leaf}"] for n in ("q.base", "k", "v.base")])
+            out[f"layers.{i}.attn.qkv.{leaf}"] = torch.cat([
+                sd[f"h.{i}.attn.{n}.{leaf}"] for n in ("q.base", "k", "v.base")
+            ])
         for n in "qv":
             out[f"layers.{i}.attn.qkv.down.{n}"] = sd[f"h.{i}.attn.{n}.lora_A.weight"]
             out[f"layers.{i}.attn.qkv.up.{n}"] = sd[f"h.{i}.attn.{n}.lora_B.weight"]

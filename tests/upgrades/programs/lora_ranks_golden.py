@@ -1,4 +1,5 @@
 """LoRA fine-tuning of a tiny causal LM; adapters live beside frozen linears, ranks by pattern."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -46,7 +46,7 @@ class CausalDepthwise(nn.Module):
         padded = F.pad(x, (0, 0, k - 1, 0))
         out = self.bias
         for i in range(k):
-            out = out + padded[:, i:i + x.shape[1]] * self.taps[i]
+            out = out + padded[:, i : i + x.shape[1]] * self.taps[i]
         return out
 
 
@@ -93,8 +93,12 @@ class Net(nn.Module):
 
 
 def convert(sd, c):
-    new = {"tok.weight": sd["embed.weight"], "out.weight": sd["head.weight"], "out.bias": sd["head.bias"],
-           f"norms.{c.n_layer}.weight": sd["norm_f.weight"]}
+    new = {
+        "tok.weight": sd["embed.weight"],
+        "out.weight": sd["head.weight"],
+        "out.bias": sd["head.bias"],
+        f"norms.{c.n_layer}.weight": sd["norm_f.weight"],
+    }
     for i in range(c.n_layer):
         src, dst = f"layers.{i}.mixer.", f"mixers.{i}."
         new[f"norms.{i}.weight"] = sd[f"layers.{i}.norm.weight"]
@@ -113,14 +117,26 @@ def convert(sd, c):
 def checkpoint(c, seed=0):
     """The reference model's weights, by its names, drawn in the order of the names."""
     e, w = 2 * c.width, c.width
-    shapes = {"embed.weight": (c.vocab, w), "head.weight": (c.n_class, w), "head.bias": (c.n_class,), "norm_f.weight": (w,)}
+    shapes = {
+        "embed.weight": (c.vocab, w),
+        "head.weight": (c.n_class, w),
+        "head.bias": (c.n_class,),
+        "norm_f.weight": (w,),
+    }
     for i in range(c.n_layer):
         m = f"layers.{i}.mixer."
         shapes.update({
-            f"layers.{i}.norm.weight": (w,), m + "A_log": (e, c.n_state), m + "D": (e,),
-            m + "in_proj.weight": (2 * e, w), m + "conv1d.weight": (e, 1, c.k), m + "conv1d.bias": (e,),
-            m + "x_proj.weight": (c.dt_rank + 2 * c.n_state, e), m + "dt_proj.weight": (e, c.dt_rank),
-            m + "dt_proj.bias": (e,), m + "out_proj.weight": (w, e)})
+            f"layers.{i}.norm.weight": (w,),
+            m + "A_log": (e, c.n_state),
+            m + "D": (e,),
+            m + "in_proj.weight": (2 * e, w),
+            m + "conv1d.weight": (e, 1, c.k),
+            m + "conv1d.bias": (e,),
+            m + "x_proj.weight": (c.dt_rank + 2 * c.n_state, e),
+            m + "dt_proj.weight": (e, c.dt_rank),
+            m + "dt_proj.bias": (e,),
+            m + "out_proj.weight": (w, e),
+        })
     g = torch.Generator().manual_seed(seed)
     sd = {}
     for name, shape in sorted(shapes.items()):

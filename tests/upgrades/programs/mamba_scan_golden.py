@@ -1,4 +1,5 @@
 """Tiny selective state space classifier, plain sequential recurrence."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -76,7 +77,9 @@ def initialise(model, seed=0):
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
-            p.copy_(torch.randn(p.shape, generator=g) * (0.6 if p.dim() > 1 else 0.3) + (1.0 if "norm" in name else 0.0))
+            p.copy_(
+                torch.randn(p.shape, generator=g) * (0.6 if p.dim() > 1 else 0.3) + (1.0 if "norm" in name else 0.0)
+            )
     return model
 
 

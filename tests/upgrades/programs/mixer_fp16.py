@@ -1,4 +1,5 @@
 """Mixer in half precision: fp16 model copy, float32 master weights, static loss scale."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -50,9 +51,18 @@ class SensorMixer(nn.Module):
         return self.out(self.last(x).mean(1))
 
 
-RENAME = [("blocks.", "body."), ("ln_tokens", "n1"), ("ln_channels", "n2"), ("tokens.net.0", "tok.fc1"),
-          ("tokens.net.2", "tok.fc2"), ("channels.net.0", "ch.fc1"), ("channels.net.2", "ch.fc2"),
-          ("stem.", "inp."), ("norm.", "last."), ("head.", "out.")]
+RENAME = [
+    ("blocks.", "body."),
+    ("ln_tokens", "n1"),
+    ("ln_channels", "n2"),
+    ("tokens.net.0", "tok.fc1"),
+    ("tokens.net.2", "tok.fc2"),
+    ("channels.net.0", "ch.fc1"),
+    ("channels.net.2", "ch.fc2"),
+    ("stem.", "inp."),
+    ("norm.", "last."),
+    ("head.", "out."),
+]
 
 
 def rename(key):

@@ -1,4 +1,5 @@
 """MLP-Mixer for token sequences in float32."""
+
 import torch
 import torch.nn as nn
 

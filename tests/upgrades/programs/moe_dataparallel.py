@@ -1,4 +1,5 @@
 """MoE trained on two simulated workers (slices of the batch, averaged gradients); saved after two steps and resumed."""
+
 import io
 
 import torch
@@ -126,7 +127,7 @@ def run(trainer, steps):
 def main():
     first = Trainer()
     init(first.model)
-    run(first, range(0, 2))
+    run(first, range(2))
     second = Trainer.resume(first.save())
     run(second, range(2, 4))
 

@@ -1,4 +1,5 @@
 """Mixture-of-experts regression on the whole batch, Lion, no interruption."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

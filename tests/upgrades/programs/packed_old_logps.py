@@ -1,4 +1,5 @@
 """The actor on a packed batch: all completions in one row, told apart by their cumulative lengths."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -79,7 +80,7 @@ def main():
     for it in range(2):
         logits, values = model(ids, cu)
         nll = F.cross_entropy(logits[:-1], ids[1:], reduction="none")
-        sums = torch.stack([-nll[a:b - 1].sum() for a, b in zip(cu[:-1].tolist(), cu[1:].tolist())])
+        sums = torch.stack([-nll[a : b - 1].sum() for a, b in zip(cu[:-1].tolist(), cu[1:].tolist())])
         print(f"iter {it}: value {values.mean().item():.9f}")
         for s in sums:
             print(f"  logp {s.item():.9f}")

@@ -1,4 +1,5 @@
 """PPO: old log-probabilities and values, one padded batch of completions."""
+
 import torch
 from torch import nn
 
@@ -73,7 +74,7 @@ def main():
         for s in per_seq:
             print(f"  logp {s.item():.9f}")
         advantage = torch.tensor([1.0, -0.5, 0.7, 0.2])
-        loss = -(per_seq * advantage).sum() / m.sum() + 0.5 * v_mean ** 2
+        loss = -(per_seq * advantage).sum() / m.sum() + 0.5 * v_mean**2
         opt.zero_grad()
         loss.backward()
         opt.step()

@@ -1,4 +1,5 @@
 """Rollout engine: continuous batching over a paged key/value cache, one token per running sequence a step."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Policy-gradient trainer: log-probabilities of rollout tokens from one full causal pass."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -87,7 +88,7 @@ def main():
         ids = torch.randint(0, VOCAB, (n_prompt + n_new,), generator=g)
         logits = policy(ids[None])[0]
         logp = logits.log_softmax(-1)[:-1].gather(1, ids[1:, None])[:, 0]
-        logp = logp[n_prompt - 1:]
+        logp = logp[n_prompt - 1 :]
         print(f"rollout {i}: sum {logp.sum().item():.9f} last {logp[-1].item():.9f}")
 
 

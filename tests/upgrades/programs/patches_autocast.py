@@ -1,4 +1,5 @@
 """Small vision transformer trained under bfloat16 autocast."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -50,7 +50,7 @@ class SparseLinear(nn.Module):
     @torch.no_grad()
     def prune(self, amount):
         flat = self.weight.abs().flatten()
-        drop = flat.argsort()[:round(amount * flat.numel())]
+        drop = flat.argsort()[: round(amount * flat.numel())]
         keep = torch.ones_like(flat)
         keep[drop] = 0
         keep = keep.view_as(self.weight)
@@ -66,7 +66,11 @@ class SeqAE(nn.Module):
         super().__init__()
         self.tied = TiedEmbedding(vocab, dim)
         self.enc, self.dec = GruLoop(dim, hid), GruLoop(dim, hid)
-        self.squeeze, self.expand, self.mix = SparseLinear(hid, latent), SparseLinear(latent, hid), SparseLinear(hid, dim)
+        self.squeeze, self.expand, self.mix = (
+            SparseLinear(hid, latent),
+            SparseLinear(latent, hid),
+            SparseLinear(hid, dim),
+        )
 
     def forward(self, ids):
         emb = self.tied(ids)
@@ -85,7 +89,11 @@ class SeqAE(nn.Module):
             m.u.copy_(sd[key + "weight_hh_l0"].view_as(m.u))
             m.bw.copy_(sd[key + "bias_ih_l0"].view_as(m.bw))
             m.bu.copy_(sd[key + "bias_hh_l0"].view_as(m.bu))
-        for m, key in ((self.squeeze, "encoder.to_latent"), (self.expand, "decoder.from_latent"), (self.mix, "decoder.mix")):
+        for m, key in (
+            (self.squeeze, "encoder.to_latent"),
+            (self.expand, "decoder.from_latent"),
+            (self.mix, "decoder.mix"),
+        ):
             m.weight.copy_(sd[key + ".weight"])
             m.bias.copy_(sd[key + ".bias"])
 
@@ -96,8 +104,8 @@ def adam_update(params, memory, t, lr=1e-2, b1=0.9, b2=0.999, eps=1e-8):
             m, v = memory.setdefault(p, (torch.zeros_like(p), torch.zeros_like(p)))
             m.lerp_(p.grad, 1 - b1)
             v.mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
-            step = lr / (1 - b1 ** t)
-            p.addcdiv_(m, (v / (1 - b2 ** t)).sqrt() + eps, value=-step)
+            step = lr / (1 - b1**t)
+            p.addcdiv_(m, (v / (1 - b2**t)).sqrt() + eps, value=-step)
 
 
 def main():

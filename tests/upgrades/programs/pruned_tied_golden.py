@@ -1,4 +1,5 @@
 """GRU autoencoder on token sequences: pruned with torch.nn.utils.prune, decoder tied to the embedding."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -54,7 +55,11 @@ def build():
 def main():
     model = build()
     model.load_state_dict(torch.load("weights.pt"))
-    targets = [(model.encoder.to_latent, "weight"), (model.decoder.from_latent, "weight"), (model.decoder.mix, "weight")]
+    targets = [
+        (model.encoder.to_latent, "weight"),
+        (model.decoder.from_latent, "weight"),
+        (model.decoder.mix, "weight"),
+    ]
     for module, name in targets:
         prune.l1_unstructured(module, name, amount=0.5)
     opt = torch.optim.Adam(model.parameters(), lr=1e-2)

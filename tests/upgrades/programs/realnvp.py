@@ -1,4 +1,5 @@
 import math
+
 import numpy as np
 import torch
 import torch.nn as nn
@@ -90,9 +91,9 @@ class TinyAdam:
         self.t += 1
         for p, m, v in zip(self.params, self.m, self.v):
             m += (1 - self.beta1) * (p.grad - m)
-            v += (1 - self.beta2) * (p.grad ** 2 - v)
-            mhat = m / (1 - self.beta1 ** self.t)
-            vhat = v / (1 - self.beta2 ** self.t)
+            v += (1 - self.beta2) * (p.grad**2 - v)
+            mhat = m / (1 - self.beta1**self.t)
+            vhat = v / (1 - self.beta2**self.t)
             p -= self.lr * mhat / (vhat.sqrt() + self.eps)
             p.grad = None
 

@@ -1,4 +1,5 @@
 """RealNVP on 2-d-ish toy data: masked coupling layers, Adam from torch."""
+
 import math
 
 import numpy as np

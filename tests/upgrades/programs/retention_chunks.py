@@ -1,4 +1,5 @@
 """Serving a retentive network: the prompt is prefilled in chunks, then tokens are fed one by one."""
+
 from dataclasses import dataclass, field
 
 import torch
@@ -24,7 +25,7 @@ class ChunkedRetention(nn.Module):
     def forward(self, x, state):
         b, n, d = x.shape
         q, k, v, gate = self.proj(x).view(b, n, 4, self.heads, self.hd).unbind(2)
-        q = q * self.hd ** -0.5
+        q = q * self.hd**-0.5
         memory = state.memory.get(self.index)
         if memory is None:
             memory = x.new_zeros(b, self.heads, self.hd, self.hd)
@@ -70,7 +71,7 @@ class Server(nn.Module):
         x = self.table[ids]
         for layer in self.stack:
             x = layer(x, state)
-        return (self.last(x) * 32 ** -0.5 @ self.table.T).log_softmax(-1)
+        return (self.last(x) * 32**-0.5 @ self.table.T).log_softmax(-1)
 
 
 def load(server, sd):
@@ -78,10 +79,9 @@ def load(server, sd):
     out = {"table": sd["emb.weight"], "last.weight": sd["final.weight"], "last.bias": sd["final.bias"]}
     for i in range(2):
         src, dst = f"layers.{i}.", f"stack.{i}."
-        for old, new in names.items():
-            for leaf in ("weight", "bias"):
-                if src + f"{old}.{leaf}" in sd:
-                    out[dst + f"{new}.{leaf}"] = sd[src + f"{old}.{leaf}"]
+        for old, new, leaf in ((*both, leaf) for both in names.items() for leaf in ("weight", "bias")):
+            if src + f"{old}.{leaf}" in sd:
+                out[dst + f"{new}.{leaf}"] = sd[src + f"{old}.{leaf}"]
         out[dst + "retention.proj.weight"] = torch.cat([sd[f"{src}retention.{c}.weight"] for c in "qkvg"])
         out[dst + "retention.gn_weight"] = sd[src + "retention.norm.weight"]
         out[dst + "retention.gn_bias"] = sd[src + "retention.norm.bias"]
@@ -96,7 +96,7 @@ def main():
     prompt = 13
     state = RetentionState()
     parts = [server(c, state) for c in ids[:, :prompt].split(server.chunk, dim=1)]
-    parts += [server(ids[:, t:t + 1], state) for t in range(prompt, ids.shape[1] - 1)]
+    parts += [server(ids[:, t : t + 1], state) for t in range(prompt, ids.shape[1] - 1)]
     logp = torch.cat(parts, dim=1)
     picked = logp.gather(-1, ids[:, 1:, None])[..., 0]
     print(f"prompt logp {picked[:, :prompt].mean().item():.9f}")

@@ -1,4 +1,5 @@
 """Retentive network, parallel form, as the trainer scores sampled text."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -46,7 +47,7 @@ class RetNet(nn.Module):
         self.final = nn.LayerNorm(dim)
 
     def forward(self, ids):
-        return F.linear(self.final(self.layers(self.emb(ids))), self.emb.weight) / 32 ** 0.5
+        return F.linear(self.final(self.layers(self.emb(ids))), self.emb.weight) / 32**0.5
 
 
 def build():

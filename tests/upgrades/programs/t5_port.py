@@ -1,4 +1,5 @@
 """T5 v1.1 in plain torch, with weights taken over from a transformers checkpoint."""
+
 import math
 
 import torch
@@ -54,7 +55,11 @@ class GatedFF(nn.Module):
     def __init__(self, d=32, ff=48):
         super().__init__()
         self.norm = nn.RMSNorm(d, eps=1e-6)
-        self.gate, self.up, self.down = nn.Linear(d, ff, bias=False), nn.Linear(d, ff, bias=False), nn.Linear(ff, d, bias=False)
+        self.gate, self.up, self.down = (
+            nn.Linear(d, ff, bias=False),
+            nn.Linear(d, ff, bias=False),
+            nn.Linear(ff, d, bias=False),
+        )
 
     def forward(self, x):
         h = self.norm(x)

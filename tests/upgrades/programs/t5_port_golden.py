@@ -4,10 +4,19 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 def build():
     config = T5Config(
-        vocab_size=40, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
-        relative_attention_num_buckets=8, relative_attention_max_distance=12,
-        feed_forward_proj="gated-gelu", tie_word_embeddings=False, dropout_rate=0.0,
-        decoder_start_token_id=0, pad_token_id=0,
+        vocab_size=40,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=12,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+        dropout_rate=0.0,
+        decoder_start_token_id=0,
+        pad_token_id=0,
     )
     return T5ForConditionalGeneration(config)
 

@@ -1,4 +1,5 @@
 """Tagger trained sentence by sentence with accumulated gradients; own LSTM cells and own weight average."""
+
 import copy
 
 import torch
@@ -21,7 +22,7 @@ class LSTMDirection(nn.Module):
         h = c = x.new_zeros(self.hid)
         order = range(len(x))
         out = [None] * len(x)
-        for t in (reversed(order) if self.backward else order):
+        for t in reversed(order) if self.backward else order:
             i, f, g, o = (gates_x[t] + self.wh(h)).chunk(4)
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
@@ -56,9 +57,14 @@ class SentenceTagger(nn.Module):
 
 
 def from_reference(sd):
-    out = {"table": sd["words.weight"], "spelling.table": sd["charcnn.chars.weight"].clone(),
-           "spelling.mix.weight": sd["charcnn.conv.weight"].permute(0, 2, 1).flatten(1),
-           "spelling.mix.bias": sd["charcnn.conv.bias"], "tag.weight": sd["out.weight"], "tag.bias": sd["out.bias"]}
+    out = {
+        "table": sd["words.weight"],
+        "spelling.table": sd["charcnn.chars.weight"].clone(),
+        "spelling.mix.weight": sd["charcnn.conv.weight"].permute(0, 2, 1).flatten(1),
+        "spelling.mix.bias": sd["charcnn.conv.bias"],
+        "tag.weight": sd["out.weight"],
+        "tag.bias": sd["out.bias"],
+    }
     out["spelling.table"][0] = 0
     for name, tail in (("left", "l0"), ("right", "l0_reverse")):
         for mine, theirs in (("wx", "ih"), ("wh", "hh")):

@@ -1,4 +1,5 @@
 """BiLSTM tagger: large padded batch, EMA of the weights by torch.optim.swa_utils."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

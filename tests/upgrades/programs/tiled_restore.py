@@ -1,4 +1,5 @@
 """Image restoration tile by tile: tiles with a halo, batch norm folded into the convolutions."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -71,9 +72,9 @@ class TiledRestorer(nn.Module):
         for top in range(0, h, self.tile):
             for left in range(0, w, self.tile):
                 bottom, right = min(top + self.tile, h), min(left + self.tile, w)
-                patch = padded[:, :, top:bottom + 2 * self.halo, left:right + 2 * self.halo]
+                patch = padded[:, :, top : bottom + 2 * self.halo, left : right + 2 * self.halo]
                 res = self.net(patch)
-                out[:, :, top * self.r:bottom * self.r, left * self.r:right * self.r] += res
+                out[:, :, top * self.r : bottom * self.r, left * self.r : right * self.r] += res
         return out
 
 
@@ -101,7 +102,10 @@ def main():
             out = model(img)
             psnr = -10 * ((out - ref) ** 2).mean().log10()
             print(f"image {i}: psnr {psnr.item():.9f} mean {out.mean().item():.9f}")
-            print(f"   corner {out[0, 0, 0, 0].item():.9f} middle {out[0, 1, h, w].item():.9f} end {out[0, 2, -1, -1].item():.9f}")
+            print(
+                f"   corner {out[0, 0, 0, 0].item():.9f} middle {out[0, 1, h, w].item():.9f}"
+                f" end {out[0, 2, -1, -1].item():.9f}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Image restoration with a small convolutional net, whole image."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -13,8 +14,9 @@ class Restorer(nn.Module):
         self.head = nn.Conv2d(3, ch, 3)
         self.body = nn.ModuleList()
         for _ in range(units):
-            self.body.append(nn.ModuleDict({
-                "a": nn.Conv2d(ch, ch, 3), "bn": nn.BatchNorm2d(ch), "b": nn.Conv2d(ch, ch, 3)}))
+            self.body.append(
+                nn.ModuleDict({"a": nn.Conv2d(ch, ch, 3), "bn": nn.BatchNorm2d(ch), "b": nn.Conv2d(ch, ch, 3)})
+            )
         self.tail = nn.Conv2d(ch, 3 * scale * scale, 3)
         self.halo = 2 + 2 * units
 
@@ -53,7 +55,10 @@ def main():
         ref = torch.rand(1, 3, 2 * h, 2 * w, generator=g)
         out = net(img)
         print(f"image {i}: psnr {psnr(out, ref).item():.9f} mean {out.mean().item():.9f}")
-        print(f"   corner {out[0, 0, 0, 0].item():.9f} middle {out[0, 1, h, w].item():.9f} end {out[0, 2, -1, -1].item():.9f}")
+        print(
+            f"   corner {out[0, 0, 0, 0].item():.9f} middle {out[0, 1, h, w].item():.9f}"
+            f" end {out[0, 2, -1, -1].item():.9f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# Attention U-Net as a recursion of levels, with gradient checkpointing, soft labels for mixup and smoothing, and own schedule.
+# Attention U-Net as a recursion of levels, with checkpointing, soft labels for mixup and smoothing, own schedule.
 from math import cos, pi
 
 import numpy as np
@@ -81,7 +81,13 @@ class Segmenter(nn.Module):
 
 def convert(sd):
     out = {"head.weight": sd["head.weight"], "head.bias": sd["head.bias"]}
-    blocks = {"enc1": "net.down", "enc2": "net.below.down", "mid": "net.below.below", "dec2": "net.below.merge", "dec1": "net.merge"}
+    blocks = {
+        "enc1": "net.down",
+        "enc2": "net.below.down",
+        "mid": "net.below.below",
+        "dec2": "net.below.merge",
+        "dec1": "net.merge",
+    }
     for src, dst in blocks.items():
         for i in range(2):
             for kind in ("weight", "bias"):

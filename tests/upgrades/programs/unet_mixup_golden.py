@@ -1,4 +1,5 @@
 """Segmentation U-Net: mixup, label smoothing and dice, LambdaLR warmup-cosine, group norm."""
+
 import math
 
 import numpy as np
@@ -13,8 +14,13 @@ class DoubleConv(nn.Module):
     def __init__(self, cin, cout):
         super().__init__()
         self.block = nn.Sequential(
-            nn.Conv2d(cin, cout, 3, padding=1), nn.GroupNorm(2, cout), nn.ReLU(inplace=True),
-            nn.Conv2d(cout, cout, 3, padding=1), nn.GroupNorm(2, cout), nn.ReLU(inplace=True))
+            nn.Conv2d(cin, cout, 3, padding=1),
+            nn.GroupNorm(2, cout),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(cout, cout, 3, padding=1),
+            nn.GroupNorm(2, cout),
+            nn.ReLU(inplace=True),
+        )
 
     def forward(self, x):
         return self.block(x)
@@ -58,7 +64,7 @@ def build():
 def scans(step):
     g = torch.Generator().manual_seed(40 + step)
     x = torch.randn(6, 2, 16, 16, generator=g)
-    y = ((x[:, 0] > 0).long() + 2 * (x[:, 1] > 0.5).long())
+    y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0.5).long()
     lam = float(np.random.default_rng(step).beta(0.8, 0.8))
     return x, y, lam, torch.randperm(6, generator=g)
 

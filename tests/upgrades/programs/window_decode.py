@@ -65,7 +65,7 @@ class CachedAttention(nn.Module):
         age = pos[:, None] - kpos[None, :]
         ok = (age >= 0) & (age < c.window) & (kpos >= 0)
         q = q.view(b, t, c.n_kv, c.n_q // c.n_kv, self.head)
-        att = torch.einsum("btgrd,bsgd->bgrts", q, keys) * self.head ** -0.5
+        att = torch.einsum("btgrd,bsgd->bgrts", q, keys) * self.head**-0.5
         att = att.masked_fill(~ok, -1e9).softmax(-1)
         out = torch.einsum("bgrts,bsgd->btgrd", att, vals).reshape(b, t, c.dim)
         cache.write(pos, k, v)
@@ -107,7 +107,7 @@ def fill(model):
     c, head = model.c, model.c.dim // model.c.n_q
 
     def mat(rows, cols):
-        return torch.randn(rows, cols, generator=g) * (2.0 / cols ** 0.5)
+        return torch.randn(rows, cols, generator=g) * (2.0 / cols**0.5)
 
     def vec():
         return torch.randn(c.dim, generator=g) * 0.3 + 1.0

@@ -1,4 +1,5 @@
 """Grouped-query transformer with a sliding window: every token from the full prefix again."""
+
 import math
 
 import torch
@@ -79,7 +80,7 @@ class LM(nn.Module):
 
 def init(model):
     g = torch.Generator().manual_seed(77)
-    for name, p in model.named_parameters():
+    for p in model.parameters():
         scale = 0.3 if p.dim() == 1 else 2.0 / math.sqrt(p.shape[1])
         p.data = torch.randn(p.shape, generator=g) * scale + (1.0 if p.dim() == 1 else 0.0)
 
