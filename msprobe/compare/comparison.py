@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -97,14 +97,17 @@ class StepHistory:
         if pair is None:
             return self.shown
         from msprobe.compare.parallel.merged_pair import load_pair  # loaded where a step leaves what nothing shows
+        from msprobe.compare.verdict.step_end import StepEnd
 
         try:
             target, golden, _ = load_pair(*pair)
-            sinks = compare_dumps(target, golden, policy, mapping=mapping).step_end().sinks
+            with paused_gc(), np.errstate(all="ignore"):
+                following = _judged_pair((target, golden), policy, mapping, StepHistory(last_step=True), Extras())
         except (NotComparableError, ReadError):
             return False  # the pair itself says so
-        self.shown = self.shown or sinks.forward_agrees
-        return sinks.forward_agrees
+        end = StepEnd(following.table, following.dumps[:2], following.measured, following.judged)
+        self.shown = self.shown or end.sinks.forward_agrees
+        return end.sinks.forward_agrees
 
     def add(self, table: LeafTable, measured: Measured, judged: Judged, dumps: tuple[Dump, Dump]) -> None:
         """Keep what a step showed of parameters and their updates, where another step follows.
@@ -251,42 +254,70 @@ def compare_dumps(
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, history = extras or Extras(), history or StepHistory(last_step=True)
-    options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
-    dumps = _compared_dumps(target, golden, policy, options)._replace(next_agrees=history.next_agrees)
-    target, golden = dumps.target, dumps.golden
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
-        table = _paired_table(dumps, mapping)
-        tensors, metrics = _whole_tensors(dumps, table, extras)
-        ignores = options.ignore_dtype or (policy is Policy.DEFAULT and coarser_precision(table) > 0.0)
-        formats = NumberFormats.of(options.precision, ignore_dtype=ignores)
-        facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
-        if target.merged:
-            from msprobe.compare.parallel.merged_dump import rounded_calls  # loaded where ranks are merged
-
-            raise_where_rounded(facts.coarsest, table, rounded_calls(target))
-        of_calls(table, target.data, golden.data, facts.remarks)
-        cancelled = history.cancelled_gradients
-        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
-        free_moved(table, measured, cancelled)
-        if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
-            from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
-
-            mark_lost_updates(table, measured, history.updates)
-        contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
-        one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
-        if one_sided is not None:
-            one_sided.set_aside(measured)
-        floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
-        judged = judged_as(dumps.mode, measured, history, floor)
-        again = partial(judged_as, dumps.mode, history=history, floor=floor)
-        rules, end = one_sided or _consequence_rules(table, dumps, judged, contradictions), None
+        pair = _judged_pair((target, golden), policy, mapping, history, extras)
+        dumps, table, measured, judged, end = pair.dumps, pair.table, pair.measured, pair.judged, None
+        rules = pair.one_sided or _consequence_rules(table, dumps, judged, pair.contradictions)
         if rules is not None:
-            table, end = rules.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
+            table, end = rules.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else pair.again)
     earlier = history.updates
-    history.add(table, measured, judged, (target, golden))
-    levels, remarks = row_levels(table, judged, policy), facts.remarks
-    own = tensors, remarks, metrics, earlier, one_sided if extras.accepted else None
-    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, levels, *own, end=end)
+    history.add(table, measured, judged, (dumps.target, dumps.golden))
+    levels = row_levels(table, judged, policy)
+    own = pair.tensors, pair.remarks, pair.metrics, earlier, pair.one_sided if extras.accepted else None
+    return Comparison(dumps.target, dumps.golden, dumps.mode, policy, table, measured, judged, levels, *own, end=end)
+
+
+class _JudgedPair(NamedTuple):
+    """Two dumps with the verdicts of all rows, before anything excuses a difference.
+
+    Attributes:
+        again: judges other differences in the same way.
+        contradictions: the rows of tensors whose files differ while their records are equal.
+    """
+
+    dumps: ComparedDumps
+    table: LeafTable
+    tensors: Tensors
+    metrics: tuple[Metric, ...]
+    remarks: Ints
+    measured: Measured
+    judged: Judged
+    again: Callable[[Measured], Judged]
+    contradictions: tuple[int, ...]
+    one_sided: OneSidedCalls | None
+
+
+def _judged_pair(
+    pair: tuple[Dump, Dump], policy: Policy, mapping: MappingOptions | Strategy, history: StepHistory, extras: Extras
+) -> _JudgedPair:
+    options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
+    dumps = _compared_dumps(*pair, policy, options)._replace(next_agrees=history.next_agrees)
+    table = _paired_table(dumps, mapping)
+    tensors, metrics = _whole_tensors(dumps, table, extras)
+    ignores = options.ignore_dtype or (policy is Policy.DEFAULT and coarser_precision(table) > 0.0)
+    formats = NumberFormats.of(options.precision, ignore_dtype=ignores)
+    facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
+    if dumps.target.merged:
+        from msprobe.compare.parallel.merged_dump import rounded_calls  # loaded where ranks are merged
+
+        raise_where_rounded(facts.coarsest, table, rounded_calls(dumps.target))
+    of_calls(table, dumps.target.data, dumps.golden.data, facts.remarks)
+    cancelled = history.cancelled_gradients
+    measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
+    free_moved(table, measured, cancelled)
+    if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
+        from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
+
+        mark_lost_updates(table, measured, history.updates)
+    contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
+    one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
+    if one_sided is not None:
+        one_sided.set_aside(measured)
+    floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
+    judged = judged_as(dumps.mode, measured, history, floor)
+    again = partial(judged_as, dumps.mode, history=history, floor=floor)
+    remarks = facts.remarks
+    return _JudgedPair(dumps, table, tensors, metrics, remarks, measured, judged, again, contradictions, one_sided)
 
 
 def _consequence_rules(
