@@ -25,7 +25,7 @@ _OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDoc
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
         *(
             "gradient_calls",
-            "reads",
+            *("reads", "moves"),
             "inputs_fed",
             "perturbed",
             "scheduled_tokens",

@@ -22,6 +22,10 @@ class Tensor:
     def requires_grad(self) -> bool:
         return self.maker is not None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
     def __reduce__(self) -> Any:
         return Tensor, (self.data, isinstance(self.maker and self.maker[0], Leaf))
 

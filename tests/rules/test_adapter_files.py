@@ -69,7 +69,7 @@ OWN = {
         "taps/compiled_api_tap.py": "torch.compile; a static graph of MindSpore has cells and kernels",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
-        "taps/read_tap.py": "Tensor.item and the like are torch; asnumpy of MindSpore is not observed yet",
+        "taps/edge_tap.py": "Tensor.item, Tensor.view and the like are torch; those of MindSpore are not observed yet",
         "taps/functional_collectives.py": "DTensor communicates by functions that return tensors under way",
         "taps/training/gradient_threads.py": "gradients of torch are attributes that any thread can read",
         "taps/training/kept_gradients.py": "autograd of torch adds to gradients; MindSpore returns them",

@@ -19,6 +19,7 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
 from msprobe.adapters.pytorch.taps.compiled_api_tap import CompiledApiTap
 from msprobe.adapters.pytorch.taps.distribution import made_by_torch
+from msprobe.adapters.pytorch.taps.edge_tap import TorchMoveTap, TorchReadTap
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
 from msprobe.adapters.pytorch.taps.memory_tap import TorchMemoryTap, inside_calls
@@ -26,7 +27,6 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
-from msprobe.adapters.pytorch.taps.read_tap import TorchReadTap
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.captured_values import CapturedTensorOps
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
@@ -76,6 +76,7 @@ def make_backend(
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
         TorchReadTap(current, thread),
+        TorchMoveTap(table["moves"] if config.level in ("L1", "mix") and config.extra_info else (), current, thread),
         settled,
     ]
     modules = TorchModuleTap(current, thread, gradients, apis.in_place_of)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import call_source, module_text
-from msprobe.compare.records.entries import EntryPair, path_of
+from msprobe.compare.records.entries import EntryPair, path_of, stem_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
@@ -28,7 +28,8 @@ class OtherCode(ComparedEntries):
             return entry, description
         numbers = self.table.numbers_by_name[0]
         first, last = numbers[stretch.calls[0]], numbers[stretch.boundary.call.name]
-        if not first <= entry <= last:
+        named = numbers.get(description.target or "", entry)
+        if not (self.table.entries[entry].of_both and first <= named <= last and first <= entry):
             entry, description = first, self._described(first, stretch)
         description.stretch = self._lines(stretch)
         return entry, description
@@ -62,14 +63,17 @@ class OtherCode(ComparedEntries):
         return None if sinks.agree else end.stretch(0)
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
-        """Return whether the programs, or the modules around an entry, share less than half of their calls, and each
-        has calls of its own: else calls are left out."""
-        around = path_of(self.table.keys[entry].parent)
-        inside = (
-            {one for one in sinks.sides.forward(side) if path_of(self.table.keys[one].parent) == around}
-            for side in (0, 1)
-        )
-        return sinks.are_of_other_code or (bool(around) and are_of_other_code(*inside))
+        """Return whether the programs, or what runs in a module around an entry, share less than half of their calls,
+        and each has calls of its own: else calls are left out."""
+        if sinks.are_of_other_code:
+            return True
+        paths = {path for name in self.ancestors(entry) if (path := path_of(stem_of(name)))}
+        return any(are_of_other_code(*(self._inside(sinks, side, path) for side in (0, 1))) for path in paths)
+
+    def _inside(self, sinks: Sinks, side: int, path: str) -> set[int]:
+        """Return the innermost forward calls of a side in the module of a path, and in those inside it."""
+        parents = ((one, path_of(self.table.keys[one].parent)) for one in sinks.sides.innermost(side))
+        return {one for one, around in parents if around == path or around.startswith(f"{path}.")}
 
     def _has_other_portions(self) -> bool:
         """Return whether the first difference is how many elements a call gets at once."""
@@ -79,7 +83,7 @@ class OtherCode(ComparedEntries):
         return len({element_count(leaf.raw) for leaf in leaves if leaf is not None}) > 1
 
     def _described(self, first: int, stretch: Stretch) -> FirstDivergence:
-        boundary, calls = stretch.boundary, len(stretch.calls)
+        boundary = stretch.boundary
         golden = f" (the golden run: {stretch.golden})" if stretch.golden else ""
         value = f"{boundary.leaf.suffix.lstrip('.')} of {boundary.call.name}"
         pair = self.table.entries[first]
@@ -89,13 +93,15 @@ class OtherCode(ComparedEntries):
         elif stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
             text = f"{value} has no counterpart in the golden run{golden}; its inputs have one"
         else:
-            behind = f", one of the {calls - 1} behind it" if calls > 2 else ", the one behind it"
-            here = "this call" + (behind if calls > 1 else "")
             text = (
                 f"{value} is the first value without counterpart in the golden run{golden}; the difference arises in "
-                f"{here}, or in code before or between them that leaves no record"
+                f"{_where(stretch)}, or in code before or between them that leaves no record"
             )
-        return self.build(first, None, "value", text, self._module_of_line(first), pair)
+        description = self.build(first, None, "value", text, self._module_of_line(first), pair)
+        if stretch.moved is not None and stretch.moved.line is not None:
+            description.stack, description.source = [stretch.moved.line], frame_of(stretch.moved.line).text
+            description.module = module_text(stretch.moved.parent) if stretch.moved.parent else None
+        return description
 
     def _module_of_line(self, call: int) -> str | None:
         """Return the module in whose forward the source line of a call stands: each layer of a framework around the
@@ -113,8 +119,8 @@ class OtherCode(ComparedEntries):
         of the call before them in the same function."""
         target, names = self.comparison.target, (*stretch.calls, stretch.boundary.call.name)
         sources = [call_source(target, name).source for name in names]
-        before = self._line_before(stretch)
-        return list(dict.fromkeys(filter(None, [before, *sources])))
+        moved = "" if stretch.moved is None or stretch.moved.line is None else frame_of(stretch.moved.line).text
+        return list(dict.fromkeys(filter(None, [self._line_before(stretch), moved, *sources])))
 
     def _line_before(self, stretch: Stretch) -> str:
         """Return the line of the last call before a stretch in the function in which it begins; "" where there is
@@ -134,3 +140,14 @@ class OtherCode(ComparedEntries):
     def _frame(self, name: str) -> Frame | None:
         shown = from_source(call_source(self.comparison.target, name).stack)
         return frame_of(shown[0]) if shown else None
+
+
+def _where(stretch: Stretch) -> str:
+    """Return in words in which of the calls of a stretch the difference arises."""
+    first = "this call" if stretch.moved is None else f"{stretch.moved.name}, which moves what this call gets"
+    behind = len(stretch.calls) - 1 + (stretch.moved is not None)
+    return (
+        first
+        if not behind
+        else f"{first}, " + ("the one behind it" if behind == 1 else f"one of the {behind} behind it")
+    )

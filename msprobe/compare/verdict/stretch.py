@@ -24,6 +24,7 @@ from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count
 from msprobe.trace.likeness import bound_of, is_float, is_part, same_values
+from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -40,12 +41,15 @@ class Stretch(NamedTuple):
         golden: the call of the golden run that has the right one; None where no call is known to.
         left_out: the call of the golden run that makes what the boundary should have been made of, and is not; None
             where what it was made of is that, or is wrong itself.
+        moved: the last call that moves right values before the first of ``calls`` gets a wrong one; None where none
+            is recorded.
     """
 
     calls: tuple[str, ...]
     boundary: Value
     golden: str | None
     left_out: str | None = None
+    moved: Move | None = None
 
 
 class _Boundary(NamedTuple):
@@ -94,11 +98,12 @@ class StretchSearch:
         if boundary is None:
             return None
         own = boundary.value.call
-        numbers = self._behind_twins(boundary) if boundary.inputs else {own.number}
+        numbers, moved = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {})
         numbers |= self._choices(numbers)
         calls = tuple(self._traces[0].calls[number].name for number in sorted(numbers))
         golden = next((call.name for call in self._counterparts(own)), None)
-        return Stretch(calls, boundary.value, golden, self._left_out(own) if calls == (own.name,) else None)
+        left_out = self._left_out(own) if calls == (own.name,) else None
+        return Stretch(calls, boundary.value, golden, left_out, moved.get(min(numbers)))
 
     def _left_out(self, call: Call) -> str | None:
         """Return the call of the golden run that makes what the counterpart of a call gets, where the target has no
@@ -160,9 +165,12 @@ class StretchSearch:
         return golden.by_place.get(target.places.get(call.number, _NOWHERE), [])
 
     def _with_parameter(self, call: Call) -> list[Call]:
-        golden = self._sides[1]
-        near = (other for value in self._sides[0].parameters_of(call) for other in golden.calls_with(value.raw))
-        return sorted({other.number: other for other in near}.values(), key=lambda one: one.number)
+        """Return the calls of the golden run with a parameter of a call of the target, and with as many matrices: what
+        a call with more of them gets and returns, such as a recurrent layer, stands before or behind several."""
+        target, golden = self._sides
+        near = (other for value in target.parameters_of(call) for other in golden.calls_with(value.raw))
+        like = {other.number: other for other in near if golden.matrices(other) == target.matrices(call)}
+        return sorted(like.values(), key=lambda one: one.number)
 
     def _like(self, call: Call) -> list[Call]:
         """Return the calls of the target in the place of one, itself among them."""
@@ -173,7 +181,12 @@ class StretchSearch:
 
     def _wrong(self, call: Call, values: Sequence[Value]) -> list[Value]:
         """Return which of the inputs, or results, of a call of the target are not right."""
-        return [value for value in self._without_twin(call, values) if id(value.root) not in self._right]
+        return [
+            value
+            for number, value in enumerate(values)
+            if not self._has_twin(call, number, value)
+            and (id(value.root) not in self._right or self._is_in_other_order(call, number, value))
+        ]
 
     def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
         return [value for number, value in enumerate(values) if not self._has_twin(call, number, value)]
@@ -207,11 +220,23 @@ class StretchSearch:
         return self._known[id(value)]
 
     def _find_twin(self, call: Call, number: int, value: Value) -> bool:
+        if self._is_in_other_order(call, number, value):
+            return False
         if math.isfinite(self._twins.apart(0, value.raw)):
             return True
         if self._is_reordered and self._twins.are_in_another_order(0, value.raw):
             return True
         return self._has_joined_twin(call, number, value) or self._has_row_twins(call, number, value)
+
+    def _is_in_other_order(self, call: Call, number: int, value: Value) -> bool:
+        """Return whether the calls with the parameters of a call get, or return, the same elements in the same shape,
+        and none of them in the same order. A value of another shape says nothing of the order."""
+        if self._is_reordered or not self._sides[0].parameters_of(call):
+            return False
+        raw, returned = value.raw, value in call.returned
+        others = self._sides[1].values_at(self._counterparts(call), number, returned=returned)
+        like = [one for one in others if one.get("shape") == raw.get("shape") and self._twins.hold_the_same(raw, one)]
+        return bool(like) and all(math.isinf(self._twins.distance(raw, one)) for one in like)
 
     def _has_row_twins(self, call: Call, number: int, value: Value) -> bool:
         """Return whether one run has the rows of a value of the other one: of a value of the target, or of all smaller
@@ -268,20 +293,24 @@ class StretchSearch:
 
     # Back from it
 
-    def _behind_twins(self, boundary: _Boundary) -> set[int]:
+    def _behind_twins(self, boundary: _Boundary) -> tuple[set[int], dict[int, Move]]:
         """Return the calls that make wrong values from which the boundary comes, or get them from code without a
-        record."""
+        record, and by their numbers the last moves of right values before calls that get them so."""
         stretch: set[int] = set()
+        moved: dict[int, Move] = {}
         waiting = list(boundary.inputs)
         while waiting:
             value = waiting.pop()
-            maker = self._sides[0].maker(value)
-            if maker is None or not self._certainly_wrong(maker, maker.returned, boundary):
+            makers, moves = self._sides[0].makers(value)
+            wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
+            if not wrong:
                 stretch.add(value.call.number)
-            elif maker.number not in stretch:
-                stretch.add(maker.number)
-                waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
-        return stretch
+                moved.update((value.call.number, move) for move in moves[:1])
+            for maker in wrong:
+                if maker.number not in stretch:
+                    stretch.add(maker.number)
+                    waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
+        return stretch, moved
 
     def _choices(self, stretch: Iterable[int]) -> set[int]:
         """Return the calls that give a call of a stretch one of the right values in the place of another: an index
@@ -297,13 +326,14 @@ class StretchSearch:
         return found
 
     def _gets_others_together(self, call: Call) -> bool:
-        """Return whether the golden run has each value that a call gets, and no call of this function that gets all of
-        them."""
+        """Return whether the golden run calls the function and has each value that a call gets, and no call of the
+        function gets all of them."""
         raws = [value.raw for value in call.given]
         if not all(math.isfinite(self._twins.apart(0, raw)) for raw in raws):
             return False
-        others = ([value.raw for value in other.given] for other in self._sides[1].calls_of(_function(call)))
-        return not any(len(raws) == len(other) and self._are_twins(raws, other) for other in others)
+        calls = self._sides[1].calls_of(_function(call))
+        others = ([value.raw for value in other.given] for other in calls)
+        return bool(calls) and not any(len(raws) == len(other) and self._are_twins(raws, other) for other in others)
 
     def _are_twins(self, raws: Iterable[Raw], others: Iterable[Raw]) -> bool:
         return all(math.isfinite(self._twins.distance(*pair)) for pair in zip(raws, others, strict=True))
@@ -343,6 +373,7 @@ class _Side:
         inner = (call for call in trace.calls if call.begin == call.number)
         self.calls = [call for call in inner if parent_of(dump.construct, call.name) not in OF_PARAMETERS]
         self.places = self._places(dump)
+        self._moves = Moves(dump, trace.calls)
         self.parameters: dict[Any, list[Value]] = {}
         for call in trace.calls:
             for value in call.given:
@@ -391,6 +422,10 @@ class _Side:
     def parameters_of(self, call: Call) -> list[Value]:
         return [value for value in call.given if self._is_parameter(value)]
 
+    def matrices(self, call: Call) -> int:
+        """Return how many parameters of a call have several axes: each is multiplied with a value of its own."""
+        return sum(len(value.raw.get("shape") or ()) > 1 for value in self.parameters_of(call))
+
     def signatures_of(self, call: Call) -> list[Any]:
         return [signature_of(value.raw) for value in self.parameters_of(call)]
 
@@ -436,6 +471,15 @@ class _Side:
             for value in self.parameters_of(call):
                 found.setdefault(signature_of(value.raw), []).append((call, value.raw))
         return found
+
+    def makers(self, value: Value) -> tuple[list[Call], Sequence[Move]]:
+        """Return the calls from whose results comes what another one gets, and the moves in between, the last one
+        first."""
+        trail = self._moves.behind(value)
+        if trail.sources and value.is_source:
+            return list(dict.fromkeys(source.call for source in trail.sources)), trail.moves
+        maker = self.maker(value)
+        return [] if maker is None else [maker], () if value.is_source else trail.moves
 
     def maker(self, value: Value) -> Call | None:
         """Return the call that makes what another one gets; where none is recorded the last call before it whose result

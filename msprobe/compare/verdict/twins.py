@@ -63,8 +63,11 @@ class Twins:
 
     def are_in_another_order(self, side: int, raw: Raw) -> bool:
         """Return whether the other side has these elements, in this order or another one."""
-        near = (other for _, other in self._near(1 - side, raw))
-        return any(distance(raw, other, UNMOVED) <= self.allowed(raw, other) for other in near)
+        return any(self.hold_the_same(raw, other) for _, other in self._near(1 - side, raw))
+
+    def hold_the_same(self, raw: Raw, other: Raw) -> bool:
+        """Return whether two values have the same elements, in any order."""
+        return distance(raw, other, UNMOVED) <= self.allowed(raw, other)
 
     def distance(self, raw: Raw, other: Raw, factor: float = 1.0) -> float:
         """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed."""

@@ -22,7 +22,7 @@ DEFAULT_NAMESPACES = ("_C_ascend",)
 _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 FURTHER_KEYS = (
     *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
-    *("reads", "training", "autograd", "group_id", "shard", "scheduled_tokens"),
+    *("reads", "moves", "training", "autograd", "group_id", "shard", "scheduled_tokens"),
     *("training_calls", "model_parameters", "autocast", "attributes"),
 )
 """What a dump can say beside the values of its calls, and not of every framework."""
@@ -122,7 +122,7 @@ MINDSPORE = Support(
     kernel_problems=call_only_problems,
     runtime_kernels=True,
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
-    lacking_keys=("gradient_calls", "reads", "gradients_of_step", "autocast"),
+    lacking_keys=("gradient_calls", "reads", "moves", "gradients_of_step", "autocast"),
 )
 
 MINDSPORE_STATIC = replace(
@@ -135,6 +135,7 @@ MINDSPORE_STATIC = replace(
         "optimizers",
         "gradient_calls",
         "reads",
+        "moves",
         "process_groups",
         "gradients_of_step",
         "training_calls",
@@ -161,7 +162,7 @@ MSADAPTER = Support(
     tasks=_CALL_TASKS,
     levels=("L0", "L1", "mix", "debug"),
     namespaces=False,
-    lacking_keys=("gradient_calls", "reads", "gradients_of_step", "shard", "autocast", "attributes"),
+    lacking_keys=("gradient_calls", "reads", "moves", "gradients_of_step", "shard", "autocast", "attributes"),
 )
 
 SUPPORTS = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)

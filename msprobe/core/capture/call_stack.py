@@ -23,6 +23,7 @@ class StackTable:
         self._by_frames: dict[tuple[int, ...], int] = {}
         self._by_text: dict[tuple[str, ...], int] = {}
         self._texts: dict[int, list[str]] = {}
+        self._lines: dict[tuple[int, int], str | None] = {}
         self._numbers = itertools.count()
         self._alive: list[CodeType] = []  # a code object in a key must not be freed: its id would be used again
 
@@ -41,6 +42,21 @@ class StackTable:
             frame = frame.f_back
         number = self._by_frames.get(tuple(key))
         return self._add(tuple(key), start) if number is None else number
+
+    def innermost(self) -> str | None:
+        """Return the text of the innermost frame of the program; None where it has no source."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            key = id(code), frame.f_lasti
+            if key not in self._lines:
+                self._alive.append(code)
+                self._lines[key] = _frame_text(frame)
+            text = self._lines[key]
+            if text is not None:
+                return text
+            frame = frame.f_back
+        return None
 
     def text(self, number: int) -> list[str]:
         """Return the frames of the stack with this number, one text each."""

@@ -75,6 +75,10 @@ class Observer(Protocol):
         """
         ...
 
+    def value_moved(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Note that a call which is never recorded itself has moved values: ``result`` is made of its arguments."""
+        ...
+
     def training_call(self, kind: str, facts: Callable[[], Mapping[str, Any] | None], optimizer: Any) -> None:
         """Note a call that moves a training on, with what ``facts()`` says of it: nothing is noted where that is None.
 

@@ -154,6 +154,19 @@ class ValueRead(BaseModel):
     stack: list[str] | None = Field(default=None, description="where it is called: frames, innermost first")
 
 
+class ValueMove(BaseModel):
+    """One call that is no entry and only moves, converts or creates values."""
+
+    call: str
+    from_: list[str] = Field(
+        alias="from", description="the tensors that it gets: `2,8` is a shape; `memory` and `part` follow, if recorded"
+    )
+    to: list[str] = Field(description="those that it returns")
+    after: int = Field(description="how many records the step had when it was made")
+    parent: str | None = Field(default=None, description="the module call around it")
+    line: str | None = Field(default=None, description="the innermost frame of the program")
+
+
 class TrainingCall(BaseModel):
     """One call that moves a training on, with what it was told and did."""
 
@@ -244,6 +257,11 @@ class DumpDocument(BaseModel):
     gradient_calls: list[GradientCall] | None = Field(default=None, description="in the order of execution")
     reads: list[ValueRead] | None = Field(
         default=None, description="values that the program reads, the first 1,000 of a step, in the order of execution"
+    )
+    moves: list[ValueMove] | None = Field(
+        default=None,
+        description="calls that only move values, the first 20,000 of a step, in the order of execution: through them "
+        "a tensor is followed to the call that made its values",
     )
     gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
     perturbed: int | None = Field(

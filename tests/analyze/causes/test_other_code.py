@@ -60,7 +60,11 @@ class Written(nn.Module):
         scores = q @ k.mT / math.sqrt(WIDTH if self.fault == "scale" else WIDTH // HEADS)  # scores
         scores = scores + torch.full((LENGTH, LENGTH), -torch.inf).triu(2 if self.fault == "mask" else 1)  # mask
         weights = torch.softmax(scores, -2 if self.fault == "axis" else -1)  # weights
-        return self.out((weights @ v).transpose(1, 2).flatten(2))
+        mixed = weights @ v
+        if self.fault != "order":
+            mixed = mixed.transpose(1, 2)
+        merged = mixed.reshape(x.shape)  # merged
+        return self.out(merged)
 
 
 class Block(nn.Module):
@@ -111,6 +115,7 @@ def test_another_implementation_is_the_same(tmp_path: Path) -> None:
         ("scale", "scores", "attention.Written"),
         ("mask", "mask", "attention.Written"),
         ("axis", "weights", "attention.Written"),
+        ("order", "merged", "attention.Written"),
         ("dropped", "dropped", "second.LayerNorm"),
     ],
 )

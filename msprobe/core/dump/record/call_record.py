@@ -21,6 +21,7 @@ class CallRecord:
         backward_name: the name of the backward record of a forward one.
         parent: the entry around this one; ``UNRELATED`` when the record is not in construct.json.
         stack: the number of the call stack.
+        moved: the arguments of a call of which only is recorded what it made of which values; None for others.
         prepared_gradients: what ``GradientTap.prepare`` returned; given to ``attach`` when the call ends.
         owner: the module that is called, None for a function.
         recompute: whether the call repeats a forward in a backward pass.
@@ -32,6 +33,7 @@ class CallRecord:
         "backward_name",
         "body",
         "brings",
+        "moved",
         "name",
         "owner",
         "parent",
@@ -47,6 +49,7 @@ class CallRecord:
         self.backward_name: str | None = None
         self.parent: str | None = UNRELATED
         self.stack: int | None = None
+        self.moved: Any = None
         self.prepared_gradients: Any = None
         self.owner: Any = None
         self.recompute = False

@@ -31,6 +31,8 @@ from msprobe.core.store.record_walk import ATTRIBUTES
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _MOST_READS = 1000
 """How many values that the program reads a step records: some programs read every element of a tensor by itself."""
+_MOST_MOVES = 20_000
+"""How many calls that only move values a step records: some programs index every element by itself."""
 _FRAMES = 4
 """The stack frames of the tool between the begin of a call and ``_note_stack``."""
 
@@ -64,7 +66,7 @@ class Collector:
         self.parameters = ParameterRecords(recorder, backend.modules, thread)
         self._groups: set[str] = set()
         self._optimizers: list[weakref.ref[Any]] = []
-        self._reads = 0
+        self._reads = self._moves = 0
 
     # ---- calls of functions ----
 
@@ -74,7 +76,7 @@ class Collector:
         if self._made_by_framework is not None and self._made_by_framework(site):
             return None
         number = next(site.calls)
-        if not site.passes_risk and not self._plan.construct:
+        if not site.passes_risk and not self._plan.construct and not self._plan.moves:
             return None
         name = f"{site.stem}{number}.forward"
         if self._sampled is not None and not self._sampled(name):
@@ -82,6 +84,8 @@ class Collector:
         record = CallRecord(name, None)
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
+        if self._plan.moves and not site.passes_risk:
+            record.moved = args, kwargs
         self._begin(record, site.passes_risk, (args, kwargs), site.api)
         if site.attributes is not None and record.body is not None and self._modes.input:
             record.body[ATTRIBUTES] = self.recorder.describer.keywords(site.attributes, "")
@@ -95,8 +99,19 @@ class Collector:
                 self._add_output(record, result)
         finally:
             self._finish(record)
+        if record.moved is not None:
+            arguments, record.moved = record.moved, None
+            self._note_move(record.name, record.parent, arguments, result)
         if record.prepared_gradients is not None:
             self._expect_backward(record, result)
+
+    @records
+    def value_moved(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Record a call that only moves values, and is no entry of any dump."""
+        if self._plan.moves:
+            scopes = self._thread.scopes
+            name = f"{site.stem}{next(site.calls)}.forward"
+            self._note_move(name, scopes[-1].name if scopes else None, (args, kwargs), result)
 
     @records
     def fail(self, record: CallRecord, error: BaseException) -> None:
@@ -352,6 +367,27 @@ class Collector:
         autocast = self.runtime.autocast()
         if autocast is not None:
             body["autocast"] = autocast
+
+    def _note_move(self, name: str, parent: str | None, arguments: Arguments, result: Any) -> None:
+        """Record what a call made of which tensors, and where the program calls it."""
+        recorder = self.recorder
+        if recorder.closed or self._moves >= _MOST_MOVES or self._selection.filtered or self.runtime.recomputing():
+            return
+        with self._thread.quiet():
+            positional, keywords = arguments
+            if any(result is value for value in positional):
+                return  # it was so already
+            self._moves += 1
+            item: dict[str, Any] = {
+                "call": name,
+                "from": recorder.places((*positional, *keywords.values())),
+                "to": recorder.places(result),
+                "after": recorder.record_count,
+                "line": self._stacks.innermost(),
+            }
+            if parent is not None and parent != UNRELATED:
+                item["parent"] = parent
+            recorder.sink.write(HeaderItem("moves", item))
 
     def _setting(self, value: Any) -> Node:
         """Return one setting of an optimizer: numbers and texts as they are, a tensor as its node."""

@@ -52,6 +52,7 @@ class StepRecorder:
         self.sink = output.sink
         self.errors = output.errors
         self.nodes = nodes
+        self._is_tensor, self._note_memory = values.is_tensor, backend.ops.note_memory
         self._faults: list[tuple[str, Exception]] = []
         self.describer = Describer(
             nodes.leaf,
@@ -71,6 +72,19 @@ class StepRecorder:
             return name
         tensors = self.selection.tensors
         return name if tensors is not None and tensors(name) else ""
+
+    def places(self, value: Any) -> list[str]:
+        """Return the shape of a tensor, or of those in lists and tuples, as a text such as ``2,8``, with memory and
+        part behind it where memory is recorded. As lists the lengths would take a line of dump.json each."""
+        if isinstance(value, (list, tuple)):
+            parts = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
+            return [place for part in parts for place in self.places(part)]
+        if not self._is_tensor(type(value)):
+            return []
+        node: dict[str, Any] = {}
+        if self.plan.memory:
+            self._note_memory(value, node)
+        return [" ".join((",".join(map(str, value.shape)), *node.values()))]
 
     def in_scope(self, name: str) -> bool:
         """Return whether the call ``name``, which begins now, lies in the window of ``scope``."""
@@ -144,6 +158,8 @@ class RecordingPlan:
         dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
         step_records: what is recorded once per step: ``parameters``, ``gradients``.
         training: record what ``msprobe check`` reads beside the calls.
+        moves: record where calls are made that only move values, and between which shapes.
+        memory: record which memory tensors lie in.
     """
 
     apis: bool
@@ -155,6 +171,8 @@ class RecordingPlan:
     dropped: tuple[str, ...] = ()
     step_records: frozenset[str] = frozenset()
     training: bool = False
+    moves: bool = False
+    memory: bool = False
 
     @classmethod
     def of(cls, config: DumpConfig) -> RecordingPlan:
@@ -170,6 +188,8 @@ class RecordingPlan:
             dropped=_dropped(config.section.summary_mode),
             step_records=frozenset(config.step_records),
             training=config.training_records and config.level == "mix" and config.task_spec.bodies,
+            moves=config.level in ("L1", "mix") and config.task_spec.bodies and config.extra_info,
+            memory=config.section.names_memory,
         )
 
 

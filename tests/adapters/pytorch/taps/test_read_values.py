@@ -34,7 +34,7 @@ def test_a_read_is_recorded_once_with_its_place(bench: Bench, name: str) -> None
     result = READERS[name](X)
     debugger.stop()
     (read,) = reads(bench)
-    assert read["call"] == name and "test_read_tap.py" in read["stack"][0]
+    assert read["call"] == name and "test_read_values.py" in read["stack"][0]
     assert read["value"]["Max"] == (result if isinstance(result, float) else 3.0)
     assert read["numbers"] == ([result] if isinstance(result, float) else X.tolist())
 

@@ -1,9 +1,14 @@
-"""Observe where the program takes numbers out of tensors: what it prints, returns or decides by. They leave the run."""
+"""Observe methods of tensors that are entries of no dump, and edges between its values.
+
+Reads take numbers out of tensors: what the program prints, returns or decides by leaves the run. Moves make views and
+copies: what they return of which tensors. Other calls that move values are functions with a low risk, of which
+``TorchApiTap`` reports the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,13 +16,15 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
-from msprobe.core.capture.observer import CurrentObserver
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature
 
 _FEW = 64
 """Up to how many elements of a tensor are recorded as they are: as many as somebody prints."""
+_INTO = frozenset({"copy_"})
+"""Moves that write what they are given into the tensor."""
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
@@ -63,6 +70,47 @@ class TorchReadTap:
 
         copy_signature(read, original)
         return read
+
+
+class TorchMoveTap:
+    """Tells the observer of such calls of the program; what a recorded call moves inside is its own affair.
+
+    Args:
+        names: the methods of tensors.
+        current: holds the current observer.
+        thread: is busy while a call is observed, or the tool itself works.
+    """
+
+    def __init__(self, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
+        self._thread = thread
+        self._patches = Patches()
+        self._sites = [CallSite("Tensor", name) for name in names]
+        for site in self._sites:
+            plan_wrapper(self._patches, torch.Tensor, site.api, partial(self._reporting, site))
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        with RECOMPILE_GUARD.in_force(self._patches):
+            yield
+
+    def reset(self) -> None:
+        """Number the calls of each method from 0 again."""
+        for site in self._sites:
+            site.reset()
+
+    def _reporting(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        thread, current, first = self._thread, self._current, int(site.api in _INTO)
+
+        def move(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            observer = current.observer
+            if observer is not None and not thread.busy and not is_traced():
+                observer.value_moved(site, args[first:], kwargs, result)
+            return result
+
+        copy_signature(move, original)
+        return move
 
 
 def _numbers(tensor: torch.Tensor) -> list[float]:

@@ -1,0 +1,134 @@
+"""The calls that only move values, which a dump lists beside its entries: through them a value without a recorded maker
+is followed to the results that it was made from.
+
+A move names shapes and no values. So it is followed by the shapes, from the last move before a call backwards, to a
+result that may hold the same elements: as many with the same statistics, or a part or the whole of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from msprobe.core.store.reader import Dump
+from msprobe.trace.leaves import element_count, is_shape
+from msprobe.trace.likeness import NEAR, is_part, same_values
+from msprobe.trace.trace import Call, Value
+
+_Shape = tuple[int, ...]
+_LONGEST = 64
+"""How many moves a value is followed through: code moves it by a few, and some programs index every element."""
+
+
+class Move(NamedTuple):
+    """A call that only moves values.
+
+    Attributes:
+        name: as an entry of it would be named.
+        given, made: the shapes of what it gets, and returns.
+        number: that of the next recorded call.
+        parent: the module call around it.
+        line: the innermost frame of the program.
+    """
+
+    name: str
+    given: tuple[_Shape, ...]
+    made: tuple[_Shape, ...]
+    number: int
+    parent: str | None
+    line: str | None
+
+
+class Trail(NamedTuple):
+    """How a value came to where a call gets it: through these moves, the last one first, from these results."""
+
+    moves: tuple[Move, ...]
+    sources: tuple[Value, ...]
+
+
+class Moves:
+    """The moves of one run.
+
+    Args:
+        dump: the dump of a step.
+        calls: its calls, numbered in the order in which they end.
+    """
+
+    def __init__(self, dump: Dump, calls: Sequence[Call]) -> None:
+        self._calls = calls
+        self._moves = sorted(_read(dump, {call.name for call in calls}), key=lambda move: move.number)
+
+    def __bool__(self) -> bool:
+        return bool(self._moves)
+
+    def behind(self, value: Value) -> Trail:
+        """Return how a value came to the call that gets it."""
+        moves: list[int] = []
+        sources: list[Value] = []
+        end = bisect_right(self._moves, value.call.begin, key=lambda move: move.number)
+        waiting = [(_shape_of(value.raw.get("shape")), end)]
+        while waiting and len(moves) < _LONGEST:
+            shape, before = waiting.pop()
+            source = self._source(value, shape, self._moves[before].number, sources) if moves else None
+            at = next((n for n in range(before - 1, -1, -1) if shape in self._moves[n].made and n not in moves), None)
+            if source is not None:
+                sources.append(source)
+            elif at is not None:
+                moves.append(at)
+                waiting += [(one, at) for one in reversed(self._moves[at].given)]
+        return Trail(tuple(self._moves[at] for at in moves), tuple(source.root for source in sources))
+
+    def _source(self, value: Value, shape: _Shape | None, before: int, known: Sequence[Value]) -> Value | None:
+        """Return the last result of this shape before a call, beside the known ones, of which a value may be made,
+        first among those that no call gets before it does; None where there is none."""
+        results = self._by_shape.get(shape, [])
+        found = reversed(results[: bisect_right(results, before - 1, key=lambda one: one.call.number)])
+        fitting = [one for one in found if one not in known and _holds(one.raw, value.raw)]
+        fresh = (one for one in fitting if all(user.call.number >= value.call.number for user in one.root.users))
+        return next(fresh, next(iter(fitting), None))
+
+    @cached_property
+    def _by_shape(self) -> dict[_Shape | None, list[Value]]:
+        found: dict[_Shape | None, list[Value]] = {}
+        for call in self._calls:
+            for value in call.returned:
+                found.setdefault(_shape_of(value.raw.get("shape")), []).append(value)
+        return found
+
+
+def _holds(source: Any, raw: Any) -> bool:
+    """Return whether a tensor may be made of elements of another one, or of that and others."""
+    own, other = element_count(source), element_count(raw)
+    if own == other:
+        return same_values(source, raw, NEAR)
+    return is_part(source, raw) if own < other else is_part(raw, source)
+
+
+def _read(dump: Dump, names: set[str]) -> Iterator[Move]:
+    """Yield the moves that a dump lists; what is damaged is left out."""
+    listed = dump.header.get("moves")
+    passed = [0, *accumulate(int(name in names) for name in dump.data)]
+    for item in listed if isinstance(listed, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("call"), str) or type(item.get("after")) is not int:
+            continue
+        given, made = (tuple(_shapes(item.get(key))) for key in ("from", "to"))
+        number = passed[min(max(item["after"], 0), len(passed) - 1)]
+        yield Move(item["call"], given, made, number, _text(item.get("parent")), _text(item.get("line")))
+
+
+def _shapes(places: Any) -> Iterator[_Shape]:
+    for place in places if isinstance(places, list) else ():
+        lengths = place.partition(" ")[0].split(",") if isinstance(place, str) else ()
+        if all(map(str.isdecimal, filter(None, lengths))):
+            yield tuple(int(length) for length in lengths if length)
+
+
+def _shape_of(shape: Any) -> _Shape | None:
+    return tuple(shape) if is_shape(shape) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

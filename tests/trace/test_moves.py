@@ -1,0 +1,72 @@
+"""A value without a recorded maker is followed through calls that only move values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from msprobe.trace.moves import Moves, Trail
+from msprobe.trace.trace import Trace
+from tests.fresh_debugger import forget
+
+torch = pytest.importorskip("torch")
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Dump:
+    folder = tmp_path_factory.mktemp("moves")
+    torch.manual_seed(0)
+    x = torch.randn(4, 6)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "statistics"})
+    with debugger.collect():
+        left, right = torch.relu(x), torch.tanh(x)
+        torch.exp(torch.cat([left.unsqueeze(0), right.flip(1)[None]]))
+        torch.sin(left.reshape(2, 12).permute(1, 0))
+    forget()
+    (place,) = find_dumps(folder)
+    return load_dump(place)
+
+
+def behind(dump: Dump, name: str) -> Trail:
+    trace = Trace(dump.data, dump.construct)
+    value = trace.value(name)
+    assert value is not None
+    return Moves(dump, trace.calls).behind(value)
+
+
+def functions(trail: Trail) -> list[str]:
+    return [move.name.split(".")[1] for move in trail.moves]
+
+
+def test_what_is_joined_comes_from_all_its_parts(dump: Dump) -> None:
+    trail = behind(dump, "Torch.exp.0.forward.input.0")
+    assert sorted(functions(trail)) == ["__getitem__", "cat", "unsqueeze"] and functions(trail)[0] == "cat"
+    assert {source.call.name for source in trail.sources} == {"Torch.relu.0.forward", "Tensor.flip.0.forward"}
+    assert all(move.line is not None and "test_moves.py" in move.line for move in trail.moves)
+
+
+def test_another_order_comes_from_the_same_elements(dump: Dump) -> None:
+    trail = behind(dump, "Torch.sin.0.forward.input.0")
+    assert functions(trail) == ["permute", "reshape"]
+    assert [source.call.name for source in trail.sources] == ["Torch.relu.0.forward"]
+
+
+def test_what_no_move_makes_has_no_trail(dump: Dump) -> None:
+    assert behind(dump, "Torch.relu.0.forward.input.0") == Trail((), ())
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [None, "x", [1, None, {}], [{"call": "a", "from": 3, "to": ["x", 2, "1,-2"], "after": "1"}]],
+    ids=["null", "a text", "no moves", "a move of nothing"],
+)
+def test_damaged_moves_lead_nowhere(dump: Dump, moves: Any) -> None:
+    broken = Dump(**{**{name: getattr(dump, name) for name in dump.__slots__}, "header": {"moves": moves}})
+    trace = Trace(broken.data, broken.construct)
+    (value,) = (one for one in trace.by_name["Torch.exp.0.forward"].given)
+    assert Moves(broken, trace.calls).behind(value) == Trail((), ())
