@@ -7,18 +7,24 @@ result that may hold the same elements: as many with the same statistics, or a p
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
-from msprobe.trace.leaves import element_count, is_shape
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import NEAR, is_part, same_values
 from msprobe.trace.trace import Call, Value
 
 _Shape = tuple[int, ...]
+_IN_ORDER = frozenset(
+    "view view_as reshape reshape_as ravel flatten unflatten squeeze unsqueeze contiguous clone type_as to float double "
+    "half bfloat16 __neg__".split()
+)
+"""Functions that leave elements in their order; of these ``reshape`` copies what a view before has brought out of it."""
 _LONGEST = 64
 """How many moves a value is followed through: code moves it by a few, and some programs index every element."""
 
@@ -41,12 +47,27 @@ class Move(NamedTuple):
     parent: str | None
     line: str | None
 
+    @property
+    def turns(self) -> bool:
+        """Whether it changes the sign."""
+        return _function(self) == "__neg__"
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the elements stand one behind the other as before."""
+        return _function(self) in _IN_ORDER
+
 
 class Trail(NamedTuple):
     """How a value came to where a call gets it: through these moves, the last one first, from these results."""
 
     moves: tuple[Move, ...]
     sources: tuple[Value, ...]
+
+    @property
+    def decisive(self) -> Move | None:
+        """The last move that may bring elements into another order, else the last one; None where there is none."""
+        return next((move for move in self.moves if not move.keeps_order), next(iter(self.moves), None))
 
 
 class Moves:
@@ -60,6 +81,10 @@ class Moves:
     def __init__(self, dump: Dump, calls: Sequence[Call]) -> None:
         self._calls = calls
         self._moves = sorted(_read(dump, {call.name for call in calls}), key=lambda move: move.number)
+        self._by_made: dict[_Shape, list[int]] = {}
+        for at, move in enumerate(self._moves):
+            for shape in set(move.made):
+                self._by_made.setdefault(shape, []).append(at)
 
     def __bool__(self) -> bool:
         return bool(self._moves)
@@ -72,8 +97,9 @@ class Moves:
         waiting = [(_shape_of(value.raw.get("shape")), end)]
         while waiting and len(moves) < _LONGEST:
             shape, before = waiting.pop()
-            source = self._source(value, shape, self._moves[before].number, sources) if moves else None
-            at = next((n for n in range(before - 1, -1, -1) if shape in self._moves[n].made and n not in moves), None)
+            raw = _turned(value.raw) if any(self._moves[at].turns for at in moves) else value.raw
+            source = self._source(value, raw, (shape, self._moves[before].number), sources) if moves else None
+            at = self._last(shape, before, moves)
             if source is not None:
                 sources.append(source)
             elif at is not None:
@@ -81,12 +107,23 @@ class Moves:
                 waiting += [(one, at) for one in reversed(self._moves[at].given)]
         return Trail(tuple(self._moves[at] for at in moves), tuple(source.root for source in sources))
 
-    def _source(self, value: Value, shape: _Shape | None, before: int, known: Sequence[Value]) -> Value | None:
-        """Return the last result of this shape before a call, beside the known ones, of which a value may be made,
-        first among those that no call gets before it does; None where there is none."""
+    def _last(self, shape: _Shape | None, before: int, known: Sequence[int]) -> int | None:
+        """Return the last move to this shape before one, beside the known ones; None where there is none."""
+        made = [] if shape is None else self._by_made.get(shape, [])
+        place = bisect_left(made, before) - 1
+        while place >= 0 and made[place] in known:
+            place -= 1
+        return made[place] if place >= 0 else None
+
+    def _source(
+        self, value: Value, raw: Any, before: tuple[_Shape | None, int], known: Sequence[Value]
+    ) -> Value | None:
+        """Return the last result of a shape before a call, beside the known ones, of which a value may be made that was
+        ``raw`` there, first among those that no call gets before it does; None where there is none."""
+        shape, number = before
         results = self._by_shape.get(shape, [])
-        found = reversed(results[: bisect_right(results, before - 1, key=lambda one: one.call.number)])
-        fitting = [one for one in found if one not in known and _holds(one.raw, value.raw)]
+        found = reversed(results[: bisect_right(results, number - 1, key=lambda one: one.call.number)])
+        fitting = [one for one in found if one not in known and _holds(one.raw, raw)]
         fresh = (one for one in fitting if all(user.call.number >= value.call.number for user in one.root.users))
         return next(fresh, next(iter(fitting), None))
 
@@ -97,6 +134,18 @@ class Moves:
             for value in call.returned:
                 found.setdefault(_shape_of(value.raw.get("shape")), []).append(value)
         return found
+
+
+def _function(move: Move) -> str:
+    return move.name.split(".")[1] if "." in move.name else move.name
+
+
+def _turned(raw: Any) -> dict[str, Any]:
+    """Return a record with the sign of its elements changed, as far as statistics say."""
+    turned = dict(raw)
+    for one, other in ((LARGEST, SMALLEST), (SMALLEST, LARGEST)):
+        turned[one.name] = -as_float(raw.get(other.name))
+    return turned
 
 
 def _holds(source: Any, raw: Any) -> bool:

@@ -203,10 +203,22 @@ class StretchSearch:
         right: set[int] = set()
         for call in reversed(self._sides[0].calls):
             results = enumerate(call.returned)
-            right |= {id(value) for number, value in results if self._has_twin(call, number, value)}
+            right |= {
+                id(value)
+                for number, value in results
+                if self._has_twin(call, number, value) or self._is_right_in_parts(value)
+            }
             if self._makes_right(call, right):
                 right |= {id(value.root) for value in self._sides[0].data(call) if is_float(value.raw)}
         return right
+
+    def _is_right_in_parts(self, result: Value) -> bool:
+        """Return whether calls get all of a result in parts, and each of them has a twin: what is fused here is split
+        there."""
+        parts = self._sides[0].parts.get(id(result), [])
+        if sum(element_count(value.raw) for _, value in parts) < element_count(result.raw):
+            return False
+        return all(self._has_twin(value.call, number, value) for number, value in parts)
 
     def _makes_right(self, call: Call, right: Set[int]) -> bool:
         """Return whether all that a call returns is right: no constant, and more than a number."""
@@ -301,11 +313,11 @@ class StretchSearch:
         waiting = list(boundary.inputs)
         while waiting:
             value = waiting.pop()
-            makers, moves = self._sides[0].makers(value)
+            makers, move = self._sides[0].makers(value)
             wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
             if not wrong:
                 stretch.add(value.call.number)
-                moved.update((value.call.number, move) for move in moves[:1])
+                moved.update({} if move is None else {value.call.number: move})
             for maker in wrong:
                 if maker.number not in stretch:
                     stretch.add(maker.number)
@@ -472,20 +484,33 @@ class _Side:
                 found.setdefault(signature_of(value.raw), []).append((call, value.raw))
         return found
 
-    def makers(self, value: Value) -> tuple[list[Call], Sequence[Move]]:
-        """Return the calls from whose results comes what another one gets, and the moves in between, the last one
-        first."""
+    def makers(self, value: Value) -> tuple[list[Call], Move | None]:
+        """Return the calls from whose results comes what another one gets, and the move in between that may be wrong;
+        None where none is known."""
         trail = self._moves.behind(value)
         if trail.sources and value.is_source:
-            return list(dict.fromkeys(source.call for source in trail.sources)), trail.moves
+            return list(dict.fromkeys(source.call for source in trail.sources)), trail.decisive
         maker = self.maker(value)
-        return [] if maker is None else [maker], () if value.is_source else trail.moves
+        return [] if maker is None else [maker], None if value.is_source else trail.decisive
+
+    @cached_property
+    def parts(self) -> dict[int, list[tuple[int, Value]]]:
+        """By the id of a result the smaller values that calls get of it, with their places among what these get."""
+        found: dict[int, list[tuple[int, Value]]] = {}
+        for call in self.calls:
+            for number, value in enumerate(self.data(call)):
+                for source in self._moves.behind(value).sources if value.is_source else ():
+                    if element_count(value.raw) < element_count(source.raw):
+                        found.setdefault(id(source), []).append((number, value))
+        return found
 
     def maker(self, value: Value) -> Call | None:
         """Return the call that makes what another one gets; where none is recorded the last call before it whose result
         no recorded call gets, and has as many elements: code without a record goes on with it."""
         if not value.is_source:
             return value.root.call
+        if self._moves:
+            return None  # its trail says more
         rest, count = None, element_count(value.raw)
         for call, size in reversed(self._unused):
             if call.number >= value.call.number:
