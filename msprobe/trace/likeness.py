@@ -32,6 +32,8 @@ from msprobe.trace.leaves import as_float, element_count
 Raw = Mapping[str, Any]
 UNMOVED = (LARGEST.name, SMALLEST.name, NORM.name)
 """The statistics that no view changes, and that do not depend on the sign of rounding as a mean around zero does."""
+MASKED = -1e3
+"""Scores below it are hidden: a softmax makes 0 of them."""
 NEAR = 1e-4
 EXACT = 2e-6
 """How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
@@ -164,6 +166,11 @@ def is_boolean(raw: Raw) -> bool:
     """Return whether a tensor holds truth values."""
     dtype = find_dtype(str(raw.get("dtype", "")))
     return dtype is not None and dtype.kind is DtypeKind.BOOL
+
+
+def is_mask(raw: Raw) -> bool:
+    """Return whether numbers that are added mask others: they are 0 or so far below that a softmax makes 0 of it."""
+    return as_float(raw.get(LARGEST.name)) == 0.0 and as_float(raw.get(SMALLEST.name)) < MASKED
 
 
 def is_float(raw: Raw) -> bool:

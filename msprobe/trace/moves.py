@@ -20,11 +20,11 @@ from msprobe.trace.likeness import NEAR, is_part, same_values
 from msprobe.trace.trace import Call, Value
 
 _Shape = tuple[int, ...]
-_IN_ORDER = frozenset(
-    "view view_as reshape reshape_as ravel flatten unflatten squeeze unsqueeze contiguous clone type_as to float double "
-    "half bfloat16 __neg__".split()
-)
-"""Functions that leave elements in their order; of these ``reshape`` copies what a view before has brought out of it."""
+_IN_ORDER = frozenset({
+    *("view", "view_as", "reshape", "reshape_as", "ravel", "flatten", "unflatten", "squeeze", "unsqueeze"),
+    *("contiguous", "clone", "type_as", "to", "float", "double", "half", "bfloat16", "__neg__"),
+})
+"""Functions that leave elements in their order; ``reshape`` copies what a view before it has put into another one."""
 _LONGEST = 64
 """How many moves a value is followed through: code moves it by a few, and some programs index every element."""
 

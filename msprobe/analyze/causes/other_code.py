@@ -27,7 +27,7 @@ class OtherCode(ComparedEntries):
         if stretch is None:
             return entry, description
         numbers = self.table.numbers_by_name[0]
-        first, last = numbers[stretch.calls[0]], numbers[stretch.boundary.call.name]
+        first, last = numbers[stretch.first], numbers[stretch.boundary.call.name]
         named = numbers.get(description.target or "", entry)
         if not (self.table.entries[entry].of_both and first <= named <= last and first <= entry):
             entry, description = first, self._described(first, stretch)
@@ -41,7 +41,7 @@ class OtherCode(ComparedEntries):
             return None
         end = self.comparison.step_end()
         if (stretch := end.stretch(0)) is not None:
-            first = self.table.numbers_by_name[0][stretch.calls[0]]
+            first = self.table.numbers_by_name[0][stretch.first]
             description = self._described(first, stretch)
             description.stretch = self._lines(stretch)
             return first, description
@@ -89,7 +89,7 @@ class OtherCode(ComparedEntries):
         pair = self.table.entries[first]
         if stretch.left_out is not None:
             text = f"it gets another value than {stretch.golden}, which gets what {stretch.left_out} returns"
-            pair = EntryPair(stretch.calls[0], stretch.left_out)
+            pair = EntryPair(stretch.first, stretch.left_out)
         elif stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
             text = f"{value} has no counterpart in the golden run{golden}; its inputs have one"
         else:

@@ -24,6 +24,7 @@ from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Role
 from msprobe.trace.leaves import as_float
+from msprobe.trace.likeness import MASKED
 
 _PHASES = frozenset({"sin", "cos", "tan"})
 _POWERS = frozenset({
@@ -32,7 +33,6 @@ _POWERS = frozenset({
 })
 _QUOTIENTS = frozenset({"addcdiv", "addcdiv_"})
 _ROUNDINGS = 4.0  # of the largest element: of both sides, in the call that made it and in the one before
-_MASK = -1e3  # scores below it are hidden
 
 
 def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
@@ -107,7 +107,7 @@ def _apart(table: LeafTable, row: int, roundoff: float, is_power: bool) -> tuple
     both = [
         (own, other)
         for own, other in zip(target, golden, strict=False)
-        if math.isfinite(own) and math.isfinite(other) and not (is_power and min(own, other) < _MASK)
+        if math.isfinite(own) and math.isfinite(other) and not (is_power and min(own, other) < MASKED)
     ]
     largest = max((max(abs(own), abs(other)) for own, other in both), default=0.0)
     seen = max((abs(own - other) for own, other in both), default=0.0) if is_power else 0.0

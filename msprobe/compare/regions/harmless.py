@@ -44,12 +44,10 @@ from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float
-from msprobe.trace.likeness import EXACT, is_boolean, is_float, same_values
+from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_values
 
 _WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _AS_LARGE = 0.1
-_MASK = -1e3
-"""Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
 _OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 """What differs where layers are fused, split or padded."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
@@ -423,7 +421,7 @@ class HarmlessDifferences:
         largest = [as_float(raw.get(LARGEST.name)) for raw in tensors]
         finite = [value for value in largest if math.isfinite(value)]
         infinite = [value for value in largest if math.isinf(value)]
-        return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > _MASK)
+        return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > MASKED)
 
     def _leaves_as_large(self, entry: int, module: int) -> bool:
         """Return whether results of an entry differ, and those of the module around it by about as much.

@@ -23,7 +23,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count
-from msprobe.trace.likeness import bound_of, is_float, is_part, same_values
+from msprobe.trace.likeness import bound_of, is_float, is_mask, is_part, same_values
 from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
@@ -37,15 +37,17 @@ class Stretch(NamedTuple):
 
     Attributes:
         calls: names of the calls, in the order of execution.
+        first: the first of them that makes numbers: positions, indices and masks have another form in other code, and
+            what is made of them tells.
         boundary: the first wrong value that both programs should have.
         golden: the call of the golden run that has the right one; None where no call is known to.
         left_out: the call of the golden run that makes what the boundary should have been made of, and is not; None
             where what it was made of is that, or is wrong itself.
-        moved: the last call that moves right values before the first of ``calls`` gets a wrong one; None where none
-            is recorded.
+        moved: the last call that moves right values before ``first`` gets a wrong one; None where none is recorded.
     """
 
     calls: tuple[str, ...]
+    first: str
     boundary: Value
     golden: str | None
     left_out: str | None = None
@@ -100,10 +102,12 @@ class StretchSearch:
         own = boundary.value.call
         numbers, moved = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {})
         numbers |= self._choices(numbers)
-        calls = tuple(self._traces[0].calls[number].name for number in sorted(numbers))
+        calls = [self._traces[0].calls[number] for number in sorted(numbers)]
+        first = next((call for call in calls if _makes_numbers(call)), calls[0])
         golden = next((call.name for call in self._counterparts(own)), None)
-        left_out = self._left_out(own) if calls == (own.name,) else None
-        return Stretch(calls, boundary.value, golden, left_out, moved.get(min(numbers)))
+        left_out = self._left_out(own) if calls == [own] else None
+        names = tuple(call.name for call in calls)
+        return Stretch(names, first.name, boundary.value, golden, left_out, moved.get(first.number))
 
     def _left_out(self, call: Call) -> str | None:
         """Return the call of the golden run that makes what the counterpart of a call gets, where the target has no
@@ -497,11 +501,11 @@ class _Side:
     def parts(self) -> dict[int, list[tuple[int, Value]]]:
         """By the id of a result the smaller values that calls get of it, with their places among what these get."""
         found: dict[int, list[tuple[int, Value]]] = {}
-        for call in self.calls:
-            for number, value in enumerate(self.data(call)):
-                for source in self._moves.behind(value).sources if value.is_source else ():
-                    if element_count(value.raw) < element_count(source.raw):
-                        found.setdefault(id(source), []).append((number, value))
+        given = ((number, value) for call in self.calls for number, value in enumerate(self.data(call)))
+        for number, value in given:
+            for source in self._moves.behind(value).sources if value.is_source else ():
+                if element_count(value.raw) < element_count(source.raw):
+                    found.setdefault(id(source), []).append((number, value))
         return found
 
     def maker(self, value: Value) -> Call | None:
@@ -546,6 +550,11 @@ def _is_complex(raw: Raw) -> bool:
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:
     return order_of(use[1])
+
+
+def _makes_numbers(call: Call) -> bool:
+    """Return whether a call returns floating-point numbers that are no mask: one of numbers is 0 or far below."""
+    return any(is_float(value.raw) and not is_mask(value.raw) for value in call.returned)
 
 
 def _function(call: Call) -> str:
