@@ -57,10 +57,14 @@ class OtherCode(ComparedEntries):
         if (
             not sinks.comparable
             or self.table.gradient_factor != 1.0
-            or not (self._has_other_portions() or self._is_other_code(sinks, entry))
+            or not (self._is_of_target(entry) or self._has_other_portions() or self._is_other_code(sinks, entry))
         ):
             return None
         return None if sinks.agree else end.stretch(0)
+
+    def _is_of_target(self, entry: int) -> bool:
+        """Return whether only the target makes a call: it may be other code, and says nothing of what goes wrong."""
+        return self.table.entries[entry].golden is None
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
         """Return whether the programs, or what runs in a module around an entry, share less than half of their calls,
