@@ -7,6 +7,7 @@ result that may hold the same elements: as many with the same statistics, or a p
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -53,9 +54,14 @@ class Move(NamedTuple):
         return _function(self) == "__neg__"
 
     @property
-    def keeps_order(self) -> bool:
-        """Whether the elements stand one behind the other as before."""
-        return _function(self) in _IN_ORDER
+    def reorders(self) -> bool:
+        """Whether the elements may stand in another order than before: in a part of one tensor they do not."""
+        return _function(self) not in _IN_ORDER and not (self.chooses and len(self.given) == 1)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it returns some elements of what it gets, or joins several tensors."""
+        return sum(map(math.prod, self.made)) != sum(map(math.prod, self.given)) or len(self.given) != len(self.made)
 
 
 class Trail(NamedTuple):
@@ -64,10 +70,14 @@ class Trail(NamedTuple):
     moves: tuple[Move, ...]
     sources: tuple[Value, ...]
 
-    @property
-    def decisive(self) -> Move | None:
-        """The last move that may bring elements into another order, else the last one; None where there is none."""
-        return next((move for move in self.moves if not move.keeps_order), next(iter(self.moves), None))
+    def decisive(self, *, reordered: bool) -> Move | None:
+        """Return the last move that may make a value wrong; None where there is none.
+
+        Args:
+            reordered: whether the value has the right elements in another order; else other elements are chosen.
+        """
+        likely = (move for move in self.moves if (move.reorders if reordered else move.chooses))
+        return next(likely, next(iter(self.moves), None))
 
 
 class Moves:

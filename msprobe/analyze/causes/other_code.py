@@ -6,6 +6,7 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
+from msprobe.analyze.causes.moved_values import set_place_of
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import call_source, module_text
 from msprobe.compare.records.entries import EntryPair, path_of, stem_of
@@ -102,9 +103,8 @@ class OtherCode(ComparedEntries):
                 f"{_where(stretch)}, or in code before or between them that leaves no record"
             )
         description = self.build(first, None, "value", text, self._module_of_line(first), pair)
-        if stretch.moved is not None and stretch.moved.line is not None:
-            description.stack, description.source = [stretch.moved.line], frame_of(stretch.moved.line).text
-            description.module = module_text(stretch.moved.parent) if stretch.moved.parent else None
+        if stretch.moved is not None:
+            set_place_of(description, stretch.moved)
         return description
 
     def _module_of_line(self, call: int) -> str | None:

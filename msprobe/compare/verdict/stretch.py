@@ -317,7 +317,7 @@ class StretchSearch:
         waiting = list(boundary.inputs)
         while waiting:
             value = waiting.pop()
-            makers, move = self._sides[0].makers(value)
+            makers, move = self._sides[0].makers(value, reordered=self._twins.are_in_another_order(0, value.raw))
             wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
             if not wrong:
                 stretch.add(value.call.number)
@@ -488,14 +488,14 @@ class _Side:
                 found.setdefault(signature_of(value.raw), []).append((call, value.raw))
         return found
 
-    def makers(self, value: Value) -> tuple[list[Call], Move | None]:
+    def makers(self, value: Value, *, reordered: bool) -> tuple[list[Call], Move | None]:
         """Return the calls from whose results comes what another one gets, and the move in between that may be wrong;
-        None where none is known."""
+        None where none is known. ``reordered`` says whether the value has the right elements in another order."""
         trail = self._moves.behind(value)
         if trail.sources and value.is_source:
-            return list(dict.fromkeys(source.call for source in trail.sources)), trail.decisive
+            return list(dict.fromkeys(source.call for source in trail.sources)), trail.decisive(reordered=reordered)
         maker = self.maker(value)
-        return [] if maker is None else [maker], None if value.is_source else trail.decisive
+        return [] if maker is None else [maker], None if value.is_source else trail.decisive(reordered=reordered)
 
     @cached_property
     def parts(self) -> dict[int, list[tuple[int, Value]]]:

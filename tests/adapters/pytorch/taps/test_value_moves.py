@@ -40,7 +40,7 @@ def test_a_move_says_its_shapes_and_its_line(bench: Bench, name: str) -> None:
     run, given, made = MOVES[name]
     moves = [move for move in recorded(bench, lambda: run(torch.relu(X))) if move["call"].startswith(f"{name}.")]
     assert [(move["from"], move["to"]) for move in moves] == ([(given, made)] if given else [])
-    assert all("test_moved_values.py" in move["line"] and move["after"] == 1 for move in moves)
+    assert all("test_value_moves.py" in move["line"] and move["after"] == 1 for move in moves)
     assert not any(entry.startswith(tuple(f"Tensor.{method}." for method in METHODS)) for entry in bench.read().data)
 
 
