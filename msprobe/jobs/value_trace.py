@@ -10,14 +10,17 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from msprobe.compare.records.call_source import call_source
+from msprobe.compare.records.source_lines import frame_of
 from msprobe.core.config.problems import nearest
 from msprobe.core.errors import InterfaceError
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump, only_dump
+from msprobe.trace.moves import Moves, Trail
 from msprobe.trace.trace import Call, Link, Trace, Value
 from msprobe.trace.values import memory_of
 
 _INFERRED = " (inferred from equal statistics)"
+_BY_SHAPE = " (inferred from shapes and statistics)"
 
 
 class TracedCall(BaseModel):
@@ -36,6 +39,10 @@ class Given(BaseModel):
     is_source: bool = Field(description="whether no recorded call made it")
     link: str | None = Field(description="`recorded`: by the memory that both name; `inferred`: by equal statistics")
     parameter: str | None = Field(default=None, description="the parameter that it is")
+    moved_by: list[str] = Field(
+        default=[], description="calls that are no entry and bring it there, the last one first"
+    )
+    moved_from: list[str] = Field(default=[], description="the results that they move, as shapes and statistics tell")
 
 
 class Definition(TracedCall):
@@ -87,7 +94,7 @@ def trace_value(path: Path, name: str) -> TraceDocument:
     dump = only_dump(path)
     trace = Trace(dump.data, dump.construct)
     values = _named(trace, path, name)
-    histories = [_history(dump, trace, value) for value in values]
+    histories = [_history(dump, trace, Moves(dump, trace.calls), value) for value in values]
     return TraceDocument(dump=str(dump.place.document), memory=trace.is_recorded, values=histories)
 
 
@@ -116,32 +123,33 @@ def _without_ends(name: str) -> Iterator[str]:
         yield name
 
 
-def _history(dump: Dump, trace: Trace, value: Value) -> History:
+def _history(dump: Dump, trace: Trace, moves: Moves, value: Value) -> History:
     root = value.root
     users = [_use(dump, other) for other in root.users if other is not value]
     returned = {other.name for other in root.users if other in other.call.returned}
     return History(
         value=value.name,
-        made_by=_given(trace, value),
+        made_by=_given(trace, moves, value),
         definitions=[
-            Definition(**_place(dump, call), given=[_given(trace, one) for one in call.given])
-            for call in _definitions(root)
+            Definition(**_place(dump, call), given=[_given(trace, moves, one) for one in call.given])
+            for call in _definitions(moves, root)
         ],
         passed_on_by=[use for use in users if use.value in returned],
         used_by=[use for use in users if use.value not in returned],
     )
 
 
-def _definitions(root: Value) -> Iterator[Call]:
+def _definitions(moves: Moves, root: Value) -> Iterator[Call]:
     """Yield the calls by which a value came about, the latest first."""
     waiting: list[tuple[int, Call]] = []
     seen: set[int] = set()
 
     def follow(value: Value) -> None:
-        call = value.root.call
-        if not value.is_source and call.number not in seen:
-            seen.add(call.number)
-            heapq.heappush(waiting, (-call.number, call))
+        for source in moves.behind(value).sources if value.is_source else (value.root,):
+            call = source.call
+            if call.number not in seen:
+                seen.add(call.number)
+                heapq.heappush(waiting, (-call.number, call))
 
     follow(root)
     while waiting:
@@ -151,9 +159,13 @@ def _definitions(root: Value) -> Iterator[Call]:
             follow(given)
 
 
-def _given(trace: Trace, value: Value) -> Given:
+def _given(trace: Trace, moves: Moves, value: Value) -> Given:
     memory = memory_of(value.raw) if value.is_source else None
+    trail = moves.behind(value) if value.is_source else Trail((), ())
+    places = (f"{move.name} ({frame_of(move.line).text if move.line else 'no line'})" for move in trail.moves)
     return Given(
+        moved_by=list(places) if trail.sources else [],
+        moved_from=[source.name for source in trail.sources],
         value=value.name,
         comes_from=value.origin.name if value.origin is not None else None,
         is_source=value.is_source,
@@ -212,6 +224,8 @@ def _origin(given: Given) -> str:
     end = _INFERRED if given.link == Link.INFERRED.value else ""
     if given.parameter is not None:
         return f"is the parameter {given.parameter}"
+    if given.moved_from:
+        return f"is moved there by {', '.join(given.moved_by)} from {', '.join(given.moved_from)}{_BY_SHAPE}"
     if given.is_source:
         return "comes from no recorded call" + (f", as {given.comes_from}{end}" if given.comes_from else "")
     return f"is {given.comes_from}{end}" if given.comes_from else "is made here"

@@ -15,7 +15,10 @@ from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
+from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.trace.leaves import element_count
+
+_FLOAT = unit_roundoff("torch.float32")
 
 
 class OtherCode(ComparedEntries):
@@ -52,20 +55,17 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it."""
+        shows it. A call of the target alone that has no part in it is other code too, but in 16 bits, where values of
+        other code are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
-        if (
-            not sinks.comparable
-            or self.table.gradient_factor != 1.0
-            or not (self._is_of_target(entry) or self._has_other_portions() or self._is_other_code(sinks, entry))
-        ):
+        if not sinks.comparable or self.table.gradient_factor != 1.0 or sinks.agree:
             return None
-        return None if sinks.agree else end.stretch(0)
-
-    def _is_of_target(self, entry: int) -> bool:
-        """Return whether only the target makes a call: it may be other code, and says nothing of what goes wrong."""
-        return self.table.entries[entry].golden is None
+        if self._has_other_portions() or self._is_other_code(sinks, entry):
+            return end.stretch(0)
+        pair = self.table.entries[entry]
+        stretch = end.stretch(0) if pair.golden is None and sinks.coarsest <= _FLOAT else None
+        return None if stretch is None or pair.target in stretch.calls else stretch
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
         """Return whether the programs, or what runs in a module around an entry, share less than half of their calls,

@@ -107,7 +107,10 @@ class StretchSearch:
         golden = next((call.name for call in self._counterparts(own)), None)
         left_out = self._left_out(own) if calls == [own] else None
         names = tuple(call.name for call in calls)
-        return Stretch(names, first.name, boundary.value, golden, left_out, moved.get(first.number))
+        move = moved.get(first.number)
+        if move is not None and len(calls) > 1 and move.chooses:
+            move = None  # a part of a right value has no counterpart where the golden run goes on with all of it
+        return Stretch(names, first.name, boundary.value, golden, left_out, move)
 
     def _left_out(self, call: Call) -> str | None:
         """Return the call of the golden run that makes what the counterpart of a call gets, where the target has no
@@ -553,7 +556,7 @@ def _order_of_use(use: tuple[Call, Raw]) -> float:
 
 
 def _makes_numbers(call: Call) -> bool:
-    """Return whether a call returns floating-point numbers that are no mask: one of numbers is 0 or far below."""
+    """Return whether a call returns floating-point numbers that are no mask."""
     return any(is_float(value.raw) and not is_mask(value.raw) for value in call.returned)
 
 
