@@ -55,8 +55,8 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it. A call of the target alone that has no part in it is other code too, but in 16 bits, where values of
-        other code are near enough that a pair says more."""
+        shows it. A call of the target alone of which the right values are made is other code too, but in 16 bits, where
+        other values are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
         if not sinks.comparable or self.table.gradient_factor != 1.0 or sinks.agree:
@@ -64,8 +64,9 @@ class OtherCode(ComparedEntries):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
-        stretch = end.stretch(0) if pair.golden is None and sinks.coarsest <= _FLOAT else None
-        return None if stretch is None or pair.target in stretch.calls else stretch
+        if pair.target is None or pair.golden is not None or sinks.coarsest > _FLOAT:
+            return None
+        return end.stretch(0) if end.is_right(pair.target) else None
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
         """Return whether the programs, or what runs in a module around an entry, share less than half of their calls,

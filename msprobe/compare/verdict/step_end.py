@@ -49,6 +49,10 @@ class StepEnd:
             self._stretches[side] = search.run(wrong)
         return self._stretches[side]
 
+    def is_right(self, call: str) -> bool:
+        """Return whether the golden run has what a forward call of the target returns, or what is made of it."""
+        return self._search.is_right(call)
+
     @cached_property
     def _search(self) -> StretchSearch:
         return StretchSearch(*self._dumps, self.sinks.coarsest)

@@ -90,6 +90,12 @@ class StretchSearch:
         other._twins = self._twins.turned()
         return other
 
+    def is_right(self, name: str) -> bool:
+        """Return whether the golden run has what a call of the target returns, or what is made of it."""
+        call = self._traces[0].by_name.get(name)
+        returned = () if call is None else call.returned
+        return bool(returned) and all(id(value) in self._right for value in returned)
+
     def run(self, sinks: Iterable[tuple[str, Raw]]) -> Stretch | None:
         """Return the stretch before the first wrong value; None where no forward call shows it.
 
