@@ -9,6 +9,7 @@ import subprocess
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -90,6 +91,17 @@ def _defines(node: ast.AST, names: list[str]) -> bool:
 def test_pages_about_the_code_name_what_exists(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert missing_mentions(text) == []
+
+
+def test_the_page_about_verdicts_is_short_and_shows_a_slice() -> None:
+    """All of it fits in 1,800 words, its figure is there, and figure and page have the same terms."""
+    page = ROOT / "docs" / "guide" / "verdicts.md"
+    text = page.read_text(encoding="utf-8")
+    assert len(text.split()) <= 1800
+    (figure,) = re.findall(r"!\[[^\]]+\]\(([^)\s]+\.svg)\)", text)
+    shown = " ".join(ElementTree.parse(page.parent / figure).getroot().itertext())
+    terms = ("sink", "twin", "backward slice", "frontier")
+    assert [term for term in terms if term not in text or term not in shown] == []
 
 
 def test_missing_names_are_seen() -> None:
