@@ -168,9 +168,14 @@ def is_boolean(raw: Raw) -> bool:
     return dtype is not None and dtype.kind is DtypeKind.BOOL
 
 
+def is_masked(raw: Raw) -> bool:
+    """Return whether some numbers are so far below that a softmax makes 0 of them: beside them others are rounding."""
+    return as_float(raw.get(SMALLEST.name)) < MASKED
+
+
 def is_mask(raw: Raw) -> bool:
-    """Return whether numbers that are added mask others: they are 0 or so far below that a softmax makes 0 of it."""
-    return as_float(raw.get(LARGEST.name)) == 0.0 and as_float(raw.get(SMALLEST.name)) < MASKED
+    """Return whether numbers that are added mask others: they are 0 or far below."""
+    return as_float(raw.get(LARGEST.name)) == 0.0 and is_masked(raw)
 
 
 def is_float(raw: Raw) -> bool:

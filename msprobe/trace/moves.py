@@ -15,10 +15,12 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import NEAR, is_part, same_values
 from msprobe.trace.trace import Call, Value
+from msprobe.trace.values import Signature, signature_of
 
 _Shape = tuple[int, ...]
 _IN_ORDER = frozenset({
@@ -100,7 +102,9 @@ class Moves:
         return bool(self._moves)
 
     def behind(self, value: Value) -> Trail:
-        """Return how a value came to the call that gets it."""
+        """Return how a value came to the call that gets it; a parameter comes from nowhere."""
+        if signature_of(value.raw) in self._parameters:
+            return Trail((), ())
         moves: list[int] = []
         sources: list[Value] = []
         end = bisect_right(self._moves, value.call.begin, key=lambda move: move.number)
@@ -136,6 +140,11 @@ class Moves:
         fitting = [one for one in found if one not in known and _holds(one.raw, raw)]
         fresh = (one for one in fitting if all(user.call.number >= value.call.number for user in one.root.users))
         return next(fresh, next(iter(fitting), None))
+
+    @cached_property
+    def _parameters(self) -> set[Signature | None]:
+        given = (value for call in self._calls for value in call.given if value.leaf.slot == PARAMETER)
+        return {signature_of(value.raw) for value in given} - {None}
 
     @cached_property
     def _by_shape(self) -> dict[_Shape | None, list[Value]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msprobe.analyze.compared_entries import OTHER_VALUE, UNRECORDED
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import module_text
 from msprobe.compare.records.source_lines import frame_of
 from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.core.store.reader import Dump
 from msprobe.trace.likeness import same_values
-from msprobe.trace.moves import Move, Moves
-from msprobe.trace.trace import Trace
+from msprobe.trace.moves import Move, Moves, Trail
+from msprobe.trace.trace import Trace, Value
 
 
 def name_move(comparison: Comparison, description: FirstDivergence) -> None:
@@ -29,12 +32,31 @@ def set_place_of(description: FirstDivergence, move: Move) -> None:
 
 
 def _last_move(comparison: Comparison, description: FirstDivergence) -> Move | None:
-    target = comparison.target
-    if not target.header.get("moves") or description.target is None or description.slot is None:
+    """Return the move of the target that brings the value there; None where none is known, or its line reads as that
+    of the golden run: then the programs differ between that line and the call."""
+    pairs = zip((comparison.target, comparison.golden), (description.target, description.golden), strict=True)
+    ways = [_way(dump, f"{name}.{description.slot}") for dump, name in pairs if dump.header.get("moves")]
+    if len(ways) < 2 or (target := ways[0]) is None or (golden := ways[1]) is None:
         return None
-    trace = Trace(target.data, target.construct)
-    value = trace.value(f"{description.target}.{description.slot}")
-    if value is None or not (trail := Moves(target, trace.calls).behind(value)).sources:
+    reordered = same_values(target.value.raw, golden.value.raw)
+    move, right = (way.trail.decisive(reordered=reordered) for way in (target, golden))
+    if not target.trail.sources or (move is not None and right is not None and _code(move) == _code(right)):
         return None
-    other = Trace(comparison.golden.data, comparison.golden.construct).value(f"{description.golden}.{description.slot}")
-    return trail.decisive(reordered=other is not None and same_values(value.raw, other.raw))
+    return move
+
+
+class _Way(NamedTuple):
+    """A value of a run, and how it comes there."""
+
+    value: Value
+    trail: Trail
+
+
+def _way(dump: Dump, name: str) -> _Way | None:
+    trace = Trace(dump.data, dump.construct)
+    value = trace.value(name)
+    return None if value is None else _Way(value, Moves(dump, trace.calls).behind(value))
+
+
+def _code(move: Move) -> str:
+    return frame_of(move.line).code if move.line is not None else ""

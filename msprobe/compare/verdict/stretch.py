@@ -23,7 +23,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count
-from msprobe.trace.likeness import bound_of, is_float, is_mask, is_part, same_values
+from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
@@ -234,9 +234,12 @@ class StretchSearch:
         return all(self._has_twin(value.call, number, value) for number, value in parts)
 
     def _makes_right(self, call: Call, right: Set[int]) -> bool:
-        """Return whether all that a call returns is right: no constant, and more than a number."""
-        return bool(call.returned) and all(
-            id(value) in right and norm_of(value.raw) > 0.0 and element_count(value.raw) > 1 for value in call.returned
+        """Return whether all that a call returns is right: no constant, more than a number, and no mask hides it."""
+        raws = [value.raw for value in call.returned]
+        return (
+            bool(raws)
+            and all(id(value) in right for value in call.returned)
+            and all(norm_of(raw) > 0.0 and element_count(raw) > 1 and not is_masked(raw) for raw in raws)
         )
 
     def _has_twin(self, call: Call, number: int, value: Value) -> bool:
@@ -523,7 +526,7 @@ class _Side:
         if not value.is_source:
             return value.root.call
         if self._moves:
-            return None  # its trail says more
+            return next((source.call for source in self._moves.behind(value).sources), None)
         rest, count = None, element_count(value.raw)
         for call, size in reversed(self._unused):
             if call.number >= value.call.number:
