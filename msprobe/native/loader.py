@@ -10,10 +10,10 @@ All pointers are addresses of contiguous, aligned or unaligned, readable memory 
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Protocol, cast
 
+from msprobe.core.interruption import import_whole, let_through
 from msprobe.core.log import first_time, logger
 
 INTERFACE = 11
@@ -135,13 +135,15 @@ def _find() -> Kernel | str:
     if _switched_off():
         return f"the variable {_SWITCH}=0 switches it off"
     try:
-        module = importlib.import_module(_MODULE)
-    except ModuleNotFoundError:
+        module = import_whole(_MODULE)
+    except ModuleNotFoundError as error:
+        let_through(error)
         return (
             f"msprobe was built without it (no C compiler, {_SWITCH}=0, or another platform); "
             "install it again where there is gcc or clang"
         )
     except ImportError as error:
+        let_through(error)
         return f"it cannot be loaded ({error}); install msprobe again"
     interface = getattr(module, "INTERFACE", None)
     if interface != INTERFACE:
