@@ -270,6 +270,7 @@ with debugger.collect(model):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["yaml.error", "yaml.cyaml"])
 def test_an_interrupt_of_an_import_does_not_spoil_later_debuggers(tmp_path: Path, module: str) -> None:
     done = subprocess.run([sys.executable, "-c", FIRST, module], cwd=tmp_path, capture_output=True, text=True)

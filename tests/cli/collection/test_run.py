@@ -479,15 +479,9 @@ for name in ("torch.optim.sgd", "torch.nn.modules.linear", "torch.nn"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param(RUN_BY_HAND, id="by hand"),
-        pytest.param(LAZILY, id="lazily", marks=pytest.mark.slow),
-        pytest.param(RELOADED, id="reloaded", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("first", [RUN_BY_HAND, LAZILY, RELOADED], ids=["by hand", "lazily", "reloaded"])
 def test_attaching_waits_until_torch_is_complete(tmp_path: Path, first: str) -> None:
     script(tmp_path)
     (tmp_path / "train.py").write_text(first + (tmp_path / "train.py").read_text())
