@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--passes", type=int, default=200)
     options = parser.parse_args(arguments)
     if fused is None:
-        print("the compiled kernel is not installed: install msprobe where there is a C compiler", file=sys.stderr)
+        print("the compiled kernel is not installed: install this package where there is a C compiler", file=sys.stderr)
         return 1
     rows = [speeds(name, options.size, options.passes) for name in options.dtypes.split(",")]
     print(table.markdown(("GB/s", "statistics", "with projection", "with CRC-32", "CRC-32"), rows))

@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
+from msprobe.compare.coverage import coverage_of
 from msprobe.compare.differences.noise_profile import ModeText, NoiseProfile, Spread
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
@@ -34,24 +35,33 @@ class Learned:
     Args:
         profile: the normal spread of values.
         problems: what differs between reruns and is no noise: calls and shapes.
+        lost: what records say that they hold and what could not be compared (``Coverage.lost``): no spread is known.
     """
 
     profile: NoiseProfile
     problems: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
     @property
     def lines(self) -> list[str]:
         """Return the result in words."""
         spreads = [spread for spread in self.profile.spreads if _size(spread) > 0.0]
         if not spreads:
-            lines = ["Reruns agree in every value: only rounding will count as normal"]
+            which = "every value that could be compared" if self.lost else "every value"
+            lines = [f"Reruns agree in {which}: only rounding will count as normal"]
         else:
             worst = max(spreads, key=_size)
             share = f"{len(spreads)} of {len(self.profile.spreads)} values vary between reruns"
             lines = [f"{share}; most of all {worst.place} of {worst.call} ({worst.dtype}): {_size(worst):.2g}"]
-        lines += [f"Not noise: {problem}" for problem in self.problems[:_SHOWN]]
-        rest = len(self.problems) - _SHOWN
-        return [*lines, f"Not noise: ... and {rest} more"] if rest > 0 else lines
+        return [*lines, *_listed("Not compared", self.lost), *_listed("Not noise", self.problems)]
+
+
+def _listed(what: str, sentences: list[str]) -> list[str]:
+    """Return the first sentences as lines, and how many more there are."""
+    rest = len(sentences) - _SHOWN
+    return [f"{what}: {sentence}" for sentence in sentences[:_SHOWN]] + (
+        [f"{what}: ... and {rest} more"] if rest > 0 else []
+    )
 
 
 def _size(spread: Spread) -> float:
@@ -74,6 +84,7 @@ def learn(runs: Sequence[Path]) -> Learned:
         )
     result: Learned | None = None
     problems: dict[str, None] = {}
+    lost: dict[str, None] = {}
     perturbed = False
     for comparison in _comparisons(runs, problems):
         if result is None:
@@ -81,8 +92,9 @@ def learn(runs: Sequence[Path]) -> Learned:
         perturbed = perturbed or any(dump.header.get("perturbed") is not None for dump in _sides(comparison))
         result.profile.learn(comparison.table, comparison.measured, comparison.golden)
         problems.update(dict.fromkeys(_structural_differences(comparison)))
+        lost.update(dict.fromkeys(coverage_of(comparison).lost))
     assert result is not None  # locate gives at least one pair
-    result.problems = list(problems)
+    result.problems, result.lost = list(problems), list(lost)
     if perturbed:
         result.profile.perturbed = True
         result.profile.limit *= PERTURBED

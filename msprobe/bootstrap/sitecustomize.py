@@ -12,15 +12,18 @@ import importlib
 import importlib.machinery
 import importlib.util
 import json
+import opcode
 import os
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 VARIABLE = "MSPROBE_RUN"
 EVENTS = "MSPROBE_RUN_EVENTS"
 _ATTACH = ("auto_attach", "monitor.auto_monitor")
+_LazyModule: Any = getattr(importlib.util, "_LazyModule", ())
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -35,7 +38,9 @@ class TorchImportWatch:
     """A meta path finder that finds nothing, and calls ``on_import`` once when torch has been imported.
 
     It is asked for the modules that torch itself imports, and then follows the end of that import. So a query for the
-    spec of torch changes nothing, any finder and loader may serve torch, and nothing of torch shows it.
+    spec of torch changes nothing, any finder and loader may serve torch, and nothing of torch shows it. A program may
+    also run the code of torch without the import system, which then says nothing of the end: that code is traced as
+    a debugger would.
     """
 
     def __init__(self, on_import: Callable[[], None]) -> None:
@@ -44,23 +49,64 @@ class TorchImportWatch:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         """Look at how far the import of torch is."""
         torch = sys.modules.get("torch")
-        spec = getattr(torch, "__spec__", None)
-        if spec is None:
+        spec = None if torch is None else _namespace(torch).get("__spec__")
+        if torch is None or spec is None:
             return
-        if not getattr(spec, "_initializing", False):
+        if getattr(spec, "_initializing", False):
+            if type(spec) is importlib.machinery.ModuleSpec:
+                vars(spec)["finish"] = self.finish
+                spec.__class__ = _FollowedSpec
+        elif not (frames := _running_code(torch)):
             self.finish()
-        elif type(spec) is importlib.machinery.ModuleSpec:
-            vars(spec)["finish"] = self.finish
-            spec.__class__ = _FollowedSpec
+        elif get_ident() in frames and sys.gettrace() is None:
+            self._trace(frames[get_ident()])
+
+    def _trace(self, frame: FrameType) -> None:
+        """Call ``finish`` when the code that runs in ``frame`` has run to its end."""
+
+        def at_end(_frame: FrameType, event: str, _result: Any) -> Any:
+            if event != "return":
+                return at_end
+            if sys.gettrace() is _trace_nothing:
+                sys.settrace(None)
+            if opcode.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN"):  # it did not fail
+                self.finish()
+            return None
+
+        frame.f_trace, frame.f_trace_lines = at_end, False
+        sys.settrace(_trace_nothing)
 
     def finish(self) -> None:
-        """Call ``on_import``, the first time where torch is there (its import may have failed)."""
-        if "torch" not in sys.modules or self._on_import is None:
+        """Call ``on_import``, the first time where torch is there (its import may have failed) and complete."""
+        torch = sys.modules.get("torch")
+        if torch is None or self._on_import is None or isinstance(torch, _LazyModule):
             return
         on_import, self._on_import = self._on_import, None
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
         on_import()
+
+
+def _namespace(module: ModuleType) -> dict[str, Any]:
+    """Return the names of a module; one that loads itself when it is used stays as it is."""
+    names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return names
+
+
+def _running_code(module: ModuleType) -> dict[int, FrameType]:
+    """Return the frames in which the code of a module runs, by the threads."""
+    names, found = _namespace(module), {}
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top
+        while frame is not None and thread not in found:
+            if frame.f_globals is names and frame.f_code.co_name == "<module>":
+                found[thread] = frame
+            frame = frame.f_back
+    return found
+
+
+def _trace_nothing(_frame: FrameType, _event: str, _argument: Any) -> None:
+    """Be the trace function of a thread of which one frame alone is traced."""
 
 
 class _FollowedSpec(importlib.machinery.ModuleSpec):

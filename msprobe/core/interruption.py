@@ -2,42 +2,142 @@
 
 A handler of a signal, a trace function and ``PyThreadState_SetAsyncExc`` raise between any two instructions, also while
 the tool measures. Such an exception is not an error of the tool, whatever its class. Whoever catches more than it
-expects calls ``let_through`` first.
+expects calls ``let_through`` first. What became of one on its way counts as the exception itself: a generator makes a
+RuntimeError of each StopIteration, and a reader names the file of an OSError in an error of its own.
+
+What the tool imports only when it is needed, it imports by ``import_whole``: a package whose import was cut off has its
+finished parts in ``sys.modules``, and importing it again does not make it whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import CodeType, FrameType, TracebackType
-from typing import Any
+import contextlib
+import functools
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _NEVER_RAISE = ("RESUME", "NOP", "JUMP", "POP_JUMP", "POP_TOP", "LOAD_CONST", "STORE_FAST", "RETURN_VALUE", "YIELD")
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
 _WITHOUT_REASON = (StopIteration, StopAsyncIteration, MemoryError)  # C code raises these without a message
 
 
 def let_through(error: BaseException) -> None:
-    """Raise ``error`` again if it belongs to the program (``is_from_outside``)."""
-    if is_from_outside(error):
-        raise error
+    """Raise the exception that belongs to the program if ``error`` is one, or comes of one (``from_outside``)."""
+    outside = from_outside(error)
+    if outside is not None:
+        raise outside
 
 
-def is_from_outside(error: BaseException) -> bool:
-    """Return whether ``error`` was not caused by the code that it appears in.
+class ignored(contextlib.suppress):
+    """Suppress errors of these classes inside the context, but not what belongs to the program."""
+
+    def __enter__(self) -> None:
+        handled = sys.exc_info()[1]
+        self._passed_on = None if handled is None else from_outside(handled)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if error is None or not super().__exit__(kind, error, trace):
+            return False
+        return from_outside(error) in (None, self._passed_on)
+
+
+def passes_on(function: F) -> F:
+    """Decorate a function that the program calls: what comes from outside leaves it as what it was raised as."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            let_through(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def from_outside(error: BaseException) -> BaseException | None:
+    """Return the exception that was not caused by the code it appears in: ``error``, or what it comes of; else None.
 
     The interpreter calls handlers of signals and trace functions with the frame that they interrupt, which is what no
     ordinary call does. What another thread sends appears at an instruction that cannot fail, or at a call of C code,
     which would have said why.
     """
-    if not isinstance(error, Exception):
-        return True
+    if not isinstance(error, Exception) or _is_by_handler(error) or _is_sent(error):
+        return error
+    seen = {id(error)}
+    origin = _origin(error)
+    while origin is not None and id(origin) not in seen:
+        if isinstance(origin, KeyboardInterrupt) or _is_by_handler(origin):
+            return origin
+        seen.add(id(origin))
+        origin = _origin(origin)
+    return None
+
+
+def import_whole(name: str) -> Any:
+    """Return the module ``name``, which is imported to its end whatever interrupts this call.
+
+    Another thread imports it, as handlers of signals run in the main thread alone. Inside an import of the program,
+    whose locks another thread would wait for, and in other threads it is an ordinary import.
+    """
+    if name in sys.modules or threading.current_thread() is not threading.main_thread() or _is_importing():
+        return importlib.import_module(name)
+    problems: list[BaseException] = []
+    thread = threading.Thread(target=_import, args=(name, problems), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # the process ends, or may have no more threads
+        let_through(error)
+        return importlib.import_module(name)
+    thread.join()
+    if problems:
+        raise problems[0]
+    return importlib.import_module(name)
+
+
+def _import(name: str, problems: list[BaseException]) -> None:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
+        problems.append(error)
+
+
+def _is_importing() -> bool:
+    """Return whether this thread is inside an import."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != _IMPORT_SYSTEM:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _origin(error: BaseException) -> BaseException | None:
+    """Return the exception that ``error`` was raised instead of, but none that the program is already dealing with.
+
+    That one was caught in a frame which ``error`` has not passed.
+    """
+    earlier = error.__cause__ or error.__context__
+    if error.__cause__ is not None or earlier is None or earlier.__traceback__ is None:
+        return earlier
+    trace, caught = error.__traceback__, earlier.__traceback__.tb_frame
+    while trace is not None and trace.tb_frame is not caught:
+        trace = trace.tb_next
+    return None if trace is None else earlier
+
+
+def _is_by_handler(error: BaseException) -> bool:
+    """Return whether a handler of a signal or a trace function has raised ``error``."""
     trace = error.__traceback__
-    if trace is None:
-        return False
-    while trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None:
         interrupted, trace = trace.tb_frame, trace.tb_next
         if _interrupts(trace.tb_frame, interrupted):
             return True
-    return _is_sent(error, trace)
+    return False
 
 
 def _interrupts(frame: FrameType, caller: FrameType) -> bool:
@@ -60,8 +160,13 @@ def _arguments(frame: FrameType) -> Iterator[Any]:
         yield from rest if isinstance(rest, tuple) else ()
 
 
-def _is_sent(error: Exception, trace: TracebackType) -> bool:
+def _is_sent(error: BaseException) -> bool:
     """Return whether no instruction of the innermost frame can have raised ``error``."""
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
     name = _instruction(trace.tb_frame.f_code, trace.tb_lasti)
     if name.startswith(_NEVER_RAISE):
         return True

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from msprobe.core.interruption import import_whole
+
 if TYPE_CHECKING:
-    import yaml
+    from yaml import Node
 
 _MOST_VALUES = 100_000
 """How many values a file with aliases may stand for; without aliases its size is the bound."""
@@ -33,7 +35,7 @@ def load_yaml(text: str) -> Any:
     Raises:
         YamlError: it is none, is nested too deep, or its aliases stand for too many values.
     """
-    import yaml  # 15 ms, for files in YAML alone
+    yaml = _yaml()
 
     node = compose_yaml(text)
     if node is None:
@@ -42,16 +44,16 @@ def load_yaml(text: str) -> Any:
         return yaml.constructor.SafeConstructor().construct_document(node)
 
 
-def compose_yaml(text: str) -> yaml.Node | None:
+def compose_yaml(text: str) -> Node | None:
     """Return the nodes of a YAML document with their lines and their scalars as texts; None for an empty one.
 
     Raises:
         YamlError: as for ``load_yaml``.
     """
-    import yaml
+    yaml = _yaml()
 
     with _told():
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
             _Size().of(node)
         return node
@@ -59,10 +61,15 @@ def compose_yaml(text: str) -> yaml.Node | None:
 
 def load_table(package: str, name: str) -> Any:
     """Return a table of this package: the file ``name`` in the folder of ``package``. It is not checked."""
-    import yaml
+    yaml = _yaml()
 
     text = files(package).joinpath(name).read_text("utf-8")
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+
+
+def _yaml() -> Any:
+    """Return the parser, which takes 15 ms to import."""
+    return import_whole("yaml")
 
 
 class _Size:
@@ -72,7 +79,7 @@ class _Size:
         self._sizes: dict[int, int] = {}  # 0 while the node is counted
         self._aliased = False
 
-    def of(self, node: yaml.Node) -> int:
+    def of(self, node: Node) -> int:
         """Return the number of values.
 
         Raises:
@@ -92,19 +99,19 @@ class _Size:
         return size
 
 
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+def _children(node: Node) -> Iterator[Node]:
     for child in node.value if isinstance(node.value, list) else ():
         yield from child if isinstance(child, tuple) else (child,)  # key and value of a mapping
 
 
-def _error(node: yaml.Node, problem: str) -> YamlError:
+def _error(node: Node, problem: str) -> YamlError:
     return YamlError(problem, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 @contextmanager
 def _told() -> Iterator[None]:
     """Turn what the parser raises about a text into a ``YamlError``."""
-    import yaml
+    yaml = _yaml()
 
     try:
         yield

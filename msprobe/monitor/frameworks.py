@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.interruption import import_whole
 from msprobe.monitor.watch import TrainingWatch
 
 _WATCHES = {  # MSAdapter's is for programs that import MindSpore, with MSAdapter or without
@@ -23,5 +22,5 @@ def make_watch(framework: str) -> TrainingWatch:
     module = _WATCHES.get(_NAMES.get(framework, framework))
     if module is None:
         raise MsprobeException(0, f"monitor: the framework is {' or '.join(_WATCHES)}, got {argument_text(framework)}")
-    watch: TrainingWatch = importlib.import_module(module).make_watch()
+    watch: TrainingWatch = import_whole(module).make_watch()
     return watch

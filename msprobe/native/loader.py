@@ -10,14 +10,16 @@ All pointers are addresses of contiguous, aligned or unaligned, readable memory 
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Protocol, cast
 
+from msprobe.core.distribution import install_command
+from msprobe.core.interruption import import_whole, let_through
 from msprobe.core.log import first_time, logger
 
 INTERFACE = 11
 _MODULE = "msprobe.native._fused"
+_INSTALL_AGAIN = f"install it again, {install_command()} --force-reinstall,"
 _SWITCH = "MSPROBE_NATIVE"
 SUMMARY = ("Max", "Min", "Mean", "Norm")
 """The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
@@ -135,15 +137,17 @@ def _find() -> Kernel | str:
     if _switched_off():
         return f"the variable {_SWITCH}=0 switches it off"
     try:
-        module = importlib.import_module(_MODULE)
-    except ModuleNotFoundError:
+        module = import_whole(_MODULE)
+    except ModuleNotFoundError as error:
+        let_through(error)
         return (
             f"msprobe was built without it (no C compiler, {_SWITCH}=0, or another platform); "
-            "install it again where there is gcc or clang"
+            f"{_INSTALL_AGAIN} where there is gcc or clang"
         )
     except ImportError as error:
-        return f"it cannot be loaded ({error}); install msprobe again"
+        let_through(error)
+        return f"it cannot be loaded ({error}); {_INSTALL_AGAIN}"
     interface = getattr(module, "INTERFACE", None)
     if interface != INTERFACE:
-        return f"it is of another version of msprobe (interface {interface}, not {INTERFACE}); install msprobe again"
+        return f"it is of another version of msprobe (interface {interface}, not {INTERFACE}); {_INSTALL_AGAIN}"
     return cast(Kernel, module)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from msprobe.analyze.noise_learning import learn
+from msprobe.cli import main
 from msprobe.compare.differences.noise_profile import NoiseProfile, noise_schema
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.jobs.compare import compare
@@ -205,3 +206,16 @@ def test_few_reruns_that_agree_by_chance_raise_no_alarm(tmp_path: Path) -> None:
     assert found is not None and found.target == "Functional.op.30.forward"
     found = compare(noisy("exact", 21, **{exact: 1.0 + size}), reruns[0], noise=path).summary.first_divergence
     assert found is not None and found.target == exact
+
+
+@pytest.mark.parametrize("odd", [[1.0], "one", 10**400, {"a": 1}], ids=["list", "text", "digits", "table"])
+def test_a_damaged_value_is_no_agreement(odd: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = run(tmp_path / "good"), run(tmp_path / "bad")
+    (document,) = bad.rglob("dump.json")
+    content = json.loads(document.read_text())
+    content["data"]["Functional.linear.0.forward"]["output"][0]["Max"] = odd
+    document.write_text(json.dumps(content))
+    assert main.run(["noise", str(bad), str(good), "-o", str(tmp_path / "noise.json")]) == 2
+    out = capsys.readouterr().out
+    assert "every value:" not in out
+    assert "Not compared: 1 tensor is damaged in a record and not compared (first: Functional.linear.0.forward" in out

@@ -240,7 +240,7 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("validate x.txt", 2, "x.txt: the name must end in", ".json, .yaml, .yml"),
     ("doctor absent.json", 2, "absent.json: there is no such config file", "(working directory: "),
     ("doctor good.json --world 0", 2, "0 is not in the range", "see msprobe doctor --help"),
-    ("run -- train.py", 2, "run: give --config FILE (what to collect)", "or --monitor FILE (what to watch)"),
+    ("run -- train.py", 2, "give --config FILE (what to collect)", "or --monitor FILE (what to watch)"),
     ("run -c absent.json -- train.py", 2, "absent.json: there is no such config file", "(working directory: "),
     ("run -c level.json -- train.py", 2, 'level.json: level: got "L9"', "allowed: L0, L1"),
     ("run -c good.json -- no-such-program", 2, "there is no program 'no-such-program'", "write it as without msprobe"),

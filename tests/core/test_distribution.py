@@ -21,8 +21,11 @@ from tests.rules.tree import ROOT
 
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 ALIAS = (ROOT / "packaging/mindstudio-probe/pyproject.toml").read_text(encoding="utf-8")
-FOREIGN = re.compile(r"pip\S* install[^\n`#]*?[ '\"`](msprobe(?![-\w./])[^ ]*)")
-"""pip asked for the distribution ``msprobe``, which belongs to another program."""
+FOREIGN = re.compile(
+    r"""pip\S* install[^\n`#]*?[ '"`](msprobe(?![-\w./])[^ ]*)|\b(?:re)?install(?:s|ed|ing)? ['"`]?msprobe(?![-\w./])"""
+    r"|\bmsprobe\[\w"
+)
+"""The distribution ``msprobe``, which belongs to another program, as something to install, or one of its extras."""
 
 
 def installed(folder: Path, name: str, *files: str) -> None:
@@ -50,6 +53,10 @@ def test_the_extras_are_those_of_the_project() -> None:
         ("run pip install msprobe", True),
         ("(pip install 'msprobe[dask]')", True),
         ('pip3 install -U "msprobe[torch]"', True),
+        ("it cannot be loaded; install msprobe again", True),
+        ("reinstall `msprobe` there", True),
+        ("the extra `msprobe[onnx]`", True),
+        ("where msprobe is installed", False),
         (install_command("dask"), False),
         (f"pip install {NAME}", False),
         ("pip install ./packaging/mindstudio-probe", False),
@@ -62,7 +69,7 @@ def test_the_name_of_the_other_program_is_seen(text: str, foreign: bool) -> None
 def test_no_message_and_no_page_asks_for_the_other_program() -> None:
     folders = ("msprobe", "docs", "examples", "benchmarks", "packaging", "scripts")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "setup.py"]
+    files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "setup.py", "pyproject.toml")]
     kinds = {".py", ".md", ".yaml", ".toml", ".j2", ".js", ""}
     texts = {path: path.read_text(encoding="utf-8") for path in files if path.suffix in kinds}
     assert len(texts) > 700

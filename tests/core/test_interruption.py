@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from msprobe.core.interruption import is_from_outside, let_through
+from msprobe.core.interruption import from_outside, ignored, import_whole, let_through, passes_on
+from tests.rules.tree import label, sources
 
 
 class Late(Exception):
@@ -64,7 +68,7 @@ def test_what_a_handler_raises_is_from_outside(
     handler: Any, work: Callable[[], None], alarm: Callable[[Any], None]
 ) -> None:
     alarm(handler)
-    assert is_from_outside(caught(work))
+    assert from_outside(caught(work))
 
 
 def test_what_a_trace_function_raises_is_from_outside() -> None:
@@ -79,7 +83,7 @@ def test_what_a_trace_function_raises_is_from_outside() -> None:
         error = caught(interrupted)
     finally:
         sys.settrace(before)
-    assert is_from_outside(error)
+    assert from_outside(error)
 
 
 @pytest.mark.parametrize("kind", [Late, TimeoutError, RuntimeError])
@@ -101,12 +105,12 @@ def test_what_another_thread_sends_is_from_outside(kind: type[Exception]) -> Non
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(kind))
     thread.join()
     assert [type(error) for error in errors] == [kind]
-    assert is_from_outside(errors[0])
+    assert from_outside(errors[0])
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()])
 def test_what_ends_a_program_is_from_outside(error: BaseException) -> None:
-    assert is_from_outside(error)
+    assert from_outside(error)
 
 
 class Hostile:
@@ -135,7 +139,7 @@ WORK: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", WORK)
 def test_what_the_code_causes_is_not(name: str) -> None:
     error = caught(WORK[name])
-    assert not is_from_outside(error)
+    assert not from_outside(error)
     let_through(error)
 
 
@@ -148,4 +152,126 @@ def test_only_what_is_from_outside_is_raised_again(alarm: Callable[[Any], None])
 
 
 def test_an_error_without_a_trace_is_not_from_outside() -> None:
-    assert not is_from_outside(Late())
+    assert not from_outside(Late())
+
+
+KINDS = [StopIteration, StopAsyncIteration, OSError, AttributeError, KeyError, RuntimeError, ImportError, Late]
+
+
+def numbers() -> Iterator[int]:
+    interrupted()
+    yield 1
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    interrupted()
+    yield
+
+
+def in_a_generator() -> None:
+    list(numbers())
+
+
+def in_a_context() -> None:
+    with held():
+        raise AssertionError
+
+
+def as_an_own_error() -> None:
+    try:
+        interrupted()
+    except Exception as error:
+        raise ValueError("cannot be read") from error
+
+
+def while_cleaning_up() -> None:
+    try:
+        interrupted()
+    finally:
+        raise ValueError("cannot be closed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("work", [interrupted, in_a_generator, in_a_context, as_an_own_error, while_cleaning_up])
+def test_what_is_made_of_it_counts_as_what_it_was(
+    work: Callable[[], None], kind: type[Exception], alarm: Callable[[Any], None]
+) -> None:
+    raised = kind("late")
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise raised
+
+    alarm(handler)
+    assert caught(passes_on(work)) is raised
+
+
+def fails() -> None:
+    raise ValueError("mine")
+
+
+def test_what_the_program_deals_with_already_is_not_raised_again(alarm: Callable[[Any], None]) -> None:
+    alarm(by_function)
+    try:
+        interrupted()
+    except Late:
+        error = caught(passes_on(fails))
+    assert type(error) is ValueError and type(error.__context__) is Late
+
+
+@pytest.mark.parametrize("work", [interrupted, in_a_generator])
+def test_what_is_from_outside_is_not_ignored(work: Callable[[], None], alarm: Callable[[Any], None]) -> None:
+    alarm(by_function)
+    with pytest.raises(Late), ignored(Exception):
+        work()
+    with ignored(ValueError):
+        fails()
+
+
+def test_what_runs_inside_a_program_ignores_only_its_own_errors() -> None:
+    inside = [path for path in sources() if label(path).startswith(("msprobe/core/", "msprobe/adapters/"))]
+    assert len(inside) > 200
+    assert [label(path) for path in inside if re.search(r"with .*\bsuppress\(", path.read_text("utf-8"))] == []
+
+
+def test_an_error_of_cleaning_up_is_ignored(alarm: Callable[[Any], None]) -> None:
+    def clean_up() -> None:
+        try:
+            interrupted()
+        except BaseException:
+            with ignored(ValueError):
+                fails()
+            raise
+
+    alarm(by_function)
+    assert type(caught(clean_up)) is Late
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of a package that sends a signal when the first of its two parts has been imported."""
+    name = "cut_off"
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "import os, signal, time\nfrom .one import *\nos.kill(os.getpid(), signal.SIGUSR1)\ntime.sleep(0.1)\n"
+        "import cut_off.two\n"
+    )
+    (folder / "one.py").write_text("number = 1\n")
+    (folder / "two.py").write_text("import cut_off\nnumber = cut_off.one.number\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in (name, f"{name}.one", f"{name}.two"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    return name
+
+
+def test_an_import_that_is_interrupted_is_whole_the_next_time(package: str, alarm: Callable[[Any], None]) -> None:
+    alarm(by_function)
+    assert type(caught(lambda: import_whole(package))) is Late
+    alarm(signal.SIG_IGN)
+    assert import_whole(package).two.number == 1
+
+
+def test_an_import_that_fails_says_so() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        import_whole("no_such_module")

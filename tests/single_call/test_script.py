@@ -157,7 +157,7 @@ def test_a_hostile_dump_puts_no_code_into_a_script(tmp_path: Path, change: Any) 
             "named Functional.linaer.0; did you mean Functional.linear.0?",
         ),
         (["--api", "Tensor.__setitem__.0", "--backward"], "Tensor.__setitem__.0: the dump has no backward record"),
-        ([], "no recorded call is named so; it has"),
+        ([], "Missing option '--api'; try: msprobe op_generate"),
     ],
 )
 def test_what_cannot_be_a_script_is_said_in_one_line(

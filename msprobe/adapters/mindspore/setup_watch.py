@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps, ho
 from msprobe.adapters.mindspore.versions import version_text
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.random_sources import RandomSource, host_sources
+from msprobe.core.interruption import ignored
 from msprobe.core.tensors.projection import KEY
 from msprobe.setup_check.collection.content_hash import content_hash, element_sum
 from msprobe.setup_check.collection.hyperparameters import plain_setting
@@ -101,7 +101,7 @@ def _context() -> dict[str, Any]:
     for name in _SWITCHES:
         if _DEVICE_OF.get(name, device) != device:  # MindSpore would print a warning
             continue
-        with contextlib.suppress(Exception):  # of MindSpore: not a switch of this version or device
+        with ignored(Exception):  # of MindSpore: not a switch of this version or device
             found[name] = plain_setting(mindspore.get_context(name))
     return found
 

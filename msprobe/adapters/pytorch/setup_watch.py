@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.parameter_names import plain_name, unwrapped
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.core.capture.random_sources import RandomSource
+from msprobe.core.interruption import ignored
 from msprobe.core.tensors.projection import KEY
 from msprobe.setup_check.collection.content_hash import content_hash, element_sum
 from msprobe.setup_check.collection.hyperparameters import plain_setting
@@ -153,10 +153,10 @@ def _device_switches() -> dict[str, Any]:
     """Return switches of devices; one that this build refuses to tell is left out."""
     found: dict[str, Any] = {}
     for name, owner, attribute in _SWITCHES_OF_DEVICES:
-        with contextlib.suppress(Exception):  # of torch: both interfaces of TF32 were used, or another version
+        with ignored(Exception):  # of torch: both interfaces of TF32 were used, or another version
             value = getattr(owner, attribute)
             found[name] = plain_setting(value() if callable(value) else value)
-    with contextlib.suppress(Exception):  # of torch_npu
+    with ignored(Exception):  # of torch_npu
         npu = torch.npu if "torch_npu" in sys.modules else None
         if npu is not None:
             found.update({"npu matmul.allow_hf32": npu.matmul.allow_hf32, "npu conv.allow_hf32": npu.conv.allow_hf32})

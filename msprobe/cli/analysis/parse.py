@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from msprobe.cli.options.asking import missing_parameter
 from msprobe.cli.options.inputs import inputs
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
@@ -213,7 +214,9 @@ def _read_commands() -> int:
             status = _fail(str(error).removeprefix("[msprobe] "))
         worst = max(worst, status)
     if not given:
-        raise click.UsageError("give -d FILE or DIR, or a command: cad, vc, dc, pt, cn")
+        raise missing_parameter(
+            click.get_current_context(), "dump_path", "give -d FILE or DIR, or a command: cad, vc, dc, pt, cn"
+        )
     return worst
 
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from msprobe.cli.options.asking import Asking, Missing
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFolder
 
 _CONFIG = "config_op.json"
 
 
-@click.command("op_generate")
+def _missing(given: Mapping[str, Any]) -> Missing | None:
+    path = given["dump"] or given["input_path"]
+    if path is None:
+        return "dump", "give a dump and --api, or a config_op.json with -i"
+    return None if given["name"] is not None or _is_config(given["dump"], given["input_path"]) else ("name", "")
+
+
+def _is_config(dump: str | None, input_path: str | None) -> bool:
+    """Return whether what is given stands for a dump and the options; with -i it may have any name."""
+    path = Path(str(dump or input_path))
+    if dump is not None:
+        return path.name == _CONFIG
+    return path.name != "dump.json" and (path.is_file() or path.suffix == ".json")
+
+
+@click.command("op_generate", cls=Asking, missing=_missing)
 @click.argument("dump", metavar="DUMP|CONFIG", required=False, type=click.Path())
 @shared("input_path", help="A file as config_op.json, in place of DUMP and --api; or DUMP.", metavar="CONFIG")
 @click.option("--api", "name", metavar="NAME", help="The call, such as Functional.linear.0.")
@@ -31,11 +48,11 @@ def command(dump: str | None, input_path: str | None, output_path: str, **option
     from msprobe.single_call.request import ScriptRequest, call_name, read_request
 
     path = Path(str(input_path if dump is None else dump))
-    if (dump is None) == (input_path is None):
+    if dump is not None and input_path is not None:
         raise click.UsageError("give a dump and --api, or a config_op.json with -i")
-    if options["name"] is None and (dump is None or path.name == _CONFIG):
+    if options["name"] is None:
         request = read_request(path, options["pytest"])
     else:
-        name, real = call_name(options["name"] or ""), not options["draw"]
+        name, real = call_name(options["name"]), not options["draw"]
         request = ScriptRequest(path, name, options["backward"], real, pytest=options["pytest"])
     click.echo(f"Script: {make_script(request, Path(output_path))}")

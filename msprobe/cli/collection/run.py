@@ -1,11 +1,28 @@
 """``msprobe run --config c.json -- python train.py``: collect from a training script, or watch it, as it is."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
+from msprobe.cli.options.asking import Asking, Missing
 from msprobe.cli.options.shared import shared
 
 
-@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def _missing(given: Mapping[str, Any]) -> Missing | None:
+    if given["config"] is None and given["monitor"] is None:
+        return "config", "give --config FILE (what to collect) or --monitor FILE (what to watch)"
+    return None
+
+
+@click.command(
+    "run",
+    cls=Asking,
+    missing=_missing,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @shared("config", help="What to collect (.json, .yaml).")
 @click.option("--monitor", metavar="FILE", help="What to watch (.json, .yaml): of TrainerMon or TrainerMonitorV2.")
 @shared("model", help="Class of the only model; default: all that are called from outside any module.")
@@ -25,16 +42,12 @@ def command(
     """
     import sys
     from pathlib import Path
-    from typing import Any
 
     from msprobe.core.config import load_config
-    from msprobe.core.errors import InterfaceError
     from msprobe.jobs.programs.attached_program import attached_program
     from msprobe.jobs.programs.launcher import launch
     from msprobe.monitor.either_version import check
 
-    if config is None and monitor is None:
-        raise InterfaceError("run: give --config FILE (what to collect) or --monitor FILE (what to watch)")
     settings = None if config is None else load_config(config)  # reports errors before the program starts
     if monitor is not None:
         check(monitor)

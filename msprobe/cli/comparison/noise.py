@@ -5,6 +5,8 @@ import click
 from msprobe.cli.options.shared import shared
 from msprobe.cli.options.types import OutputFile
 
+_UNREADABLE = 2
+
 
 @click.command("noise")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
@@ -17,11 +19,12 @@ from msprobe.cli.options.types import OutputFile
     "--times", type=click.IntRange(min=1), default=3, show_default=True, help="How often --perturb runs the program."
 )
 @shared("output_path", default="./noise.json", type=OutputFile(), help="File to write.")
-def command(runs: tuple[str, ...], perturb: str | None, times: int, output_path: str) -> None:
+def command(runs: tuple[str, ...], perturb: str | None, times: int, output_path: str) -> int:
     """Learn the normal spread from RUNS: two or more dumps of the same program, same data, same settings.
 
     With --perturb one dump is enough; COMMAND, one text such as "python train.py", is the program that made it. The
-    spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input, 3 not comparable.
+    spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input (also a
+    value in a record, which then has no spread), 3 not comparable.
     """
     from msprobe.analyze.noise_learning import learn
     from msprobe.compare.inputs.locations import local, opened
@@ -39,3 +42,4 @@ def command(runs: tuple[str, ...], perturb: str | None, times: int, output_path:
     for line in learned.lines:
         click.echo(line)
     click.echo(f"Result: {output_path}")
+    return _UNREADABLE if learned.lost else 0

@@ -34,8 +34,8 @@ def nearest_line(error: click.UsageError, words: Sequence[str]) -> str:
     context = error.ctx
     if context is None or context.parent is None or context.info_name not in words or _HELP & set(words):
         return ""
-    if context.ignore_unknown_options:  # the words belong to a program of the user
-        return ""
+    if context.ignore_unknown_options and not isinstance(error, click.MissingParameter):
+        return ""  # the words belong to a program of the user
     start = words.index(context.info_name) + 1
     tail = list(words[start:])
     problem: click.ClickException | None = error
@@ -112,7 +112,10 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     inputs = () if paths is None else paths.options
     metavar = _metavar(param)
     if isinstance(param, click.Argument):
-        return [metavar, *words]
+        place = _behind_arguments(param, words, context)
+        return [*words[:place], metavar, *words[place:]]
+    if not context.allow_interspersed_args:  # what follows belongs to a program
+        return [_name(param), metavar, *words]
     if param not in inputs:
         return [*words, _name(param), metavar]
     if moved := _behind_paths(words, context):
@@ -124,14 +127,25 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     return [*words[:place], metavar, *words[place:]]
 
 
+def _behind_arguments(param: click.Argument, words: list[str], context: click.Context) -> int:
+    """Return the place of an argument: behind those of the command that stand before it."""
+    given, _, _ = context.command.make_parser(context).parse_args(list(words))
+    arguments = [each.name for each in context.command.params if isinstance(each, click.Argument)]
+    before = [given.get(name) for name in arguments[: arguments.index(param.name)]]
+    last = next((value for value in reversed(before) if isinstance(value, str) and value in words), None)
+    return 0 if last is None else len(words) - words[::-1].index(last)
+
+
 def _name(option: click.Parameter) -> str:
     return option.shown[0] if isinstance(option, SharedOption) else option.opts[0]
 
 
 def _metavar(param: click.Parameter) -> str:
     """Return what the help calls a value, as a word."""
+    if isinstance(param.type, click.Choice):
+        return str(param.type.choices[0])
     name = param.name if isinstance(param, click.Argument) else param.type.name
-    return (param.metavar or f"{name}".upper()).strip("[].")
+    return (param.metavar or f"{name}".upper()).strip("[].").split("|")[0]
 
 
 def _behind_paths(words: list[str], context: click.Context) -> list[str] | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import ignored
 
 _OWN_FRAMES = 500
 """How many frames the tool itself needs at most while it describes the values of one call."""
@@ -87,7 +88,7 @@ def _room_for_wrappers() -> Iterator[None]:
 
     def restore() -> None:
         if sys.getrecursionlimit() == raised:
-            with contextlib.suppress(RecursionError):  # the program has called that deep already: it goes on
+            with ignored(RecursionError):  # the program has called that deep already: it goes on
                 sys.setrecursionlimit(before)
 
     end = Undo(restore)

@@ -12,7 +12,6 @@ of the whole memory. The memory is sampled only while it is known, which is rare
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any, Protocol
 
 from msprobe.core.capture.partial_writes import writes_all
 from msprobe.core.capture.wrap import copy_signature
+from msprobe.core.interruption import ignored
 
 _SAMPLES = 64
 _PURGE = 256
@@ -145,7 +145,7 @@ class UnwrittenMemory(ABC):
         """Know nothing of the memory of ``tensors`` any more: something writes it that nothing counts."""
         for tensor in tensors if self.known else ():
             if self.is_plain(tensor):
-                with contextlib.suppress(RuntimeError):  # it has no address
+                with ignored(RuntimeError):  # it has no address
                     self.known.pop(self.base(tensor), None)
 
     def holds(self, tensor: Any) -> bool:

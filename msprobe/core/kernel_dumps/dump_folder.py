@@ -11,7 +11,6 @@ that are new since the last poll.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msprobe.core.errors import ReadError
+from msprobe.core.interruption import ignored
 from msprobe.core.kernel_dumps.graph_ir import Ir, read_ir, with_forward_lines
 from msprobe.core.kernel_dumps.kernel_names import KernelFile, parse_file, read_mapping
 from msprobe.core.kernel_dumps.kernel_statistics import read_statistics
@@ -147,7 +147,7 @@ def remove_files(run: Iteration) -> None:
     """Remove the tensor files of ``run``, and its folder when nothing else is in it."""
     for file in files_of(run):
         file.path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
+    with ignored(OSError):
         run.folder.rmdir()
 
 
@@ -193,6 +193,6 @@ def _file_times(run: Iteration) -> Iterator[int]:
 def _change_time(folder: Path) -> float:
     """Return when something in ``folder`` changed last, in seconds since 1970."""
     times = [os.stat(folder).st_mtime]
-    with contextlib.suppress(OSError):
+    with ignored(OSError):
         times.append(os.stat(folder / STATISTIC).st_mtime)
     return max(times)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
+from queue import SimpleQueue
 from typing import Protocol
 
 from msprobe.core.errors import error_text
@@ -34,7 +36,7 @@ class Flusher:
     def __init__(self) -> None:
         self._open: weakref.WeakSet[Flushed] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._added: SimpleQueue[None] = SimpleQueue()  # one that waits is woken; no lock is left held by an interrupt
         self._thread: threading.Thread | None = None
 
     def add(self, flushed: Flushed) -> None:
@@ -44,14 +46,12 @@ class Flusher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="msprobe-flusher", daemon=True)
                 self._thread.start()
-        self._wake.set()
+        self._added.put(None)
 
     def remove(self, flushed: Flushed) -> None:
         """Call ``flushed.tick`` no more; a tick that runs already is not waited for."""
         with self._lock:
             self._open.discard(flushed)
-            if not self._open:
-                self._wake.clear()
 
     def release_all(self) -> None:
         """Start anew in a forked child: the thread is gone, and the open files belong to the parent."""
@@ -61,14 +61,16 @@ class Flusher:
             flushed.release()
 
     def _run(self) -> None:
-        pause = threading.Event()
         while True:
-            self._wake.wait()
-            pause.wait(FLUSH_SECONDS)
-            with self._lock:
-                current = list(self._open)
-            for flushed in current:
+            while not self._present():
+                self._added.get()
+            time.sleep(FLUSH_SECONDS)
+            for flushed in self._present():
                 _tick(flushed)
+
+    def _present(self) -> list[Flushed]:
+        with self._lock:
+            return list(self._open)
 
 
 def _tick(flushed: Flushed) -> None:

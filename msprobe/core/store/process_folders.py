@@ -13,14 +13,13 @@ apart by readers (``runs.py``).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DOCUMENTS, ERRORS, JOURNAL, TENSORS, root_of
 from msprobe.core.store.safe_files import remove_symlink
@@ -63,7 +62,7 @@ class FolderLock:
         """Return whether this process locked ``folder``; one that was removed and created again is another folder."""
         if self._handle is None or folder != self._folder:
             return False
-        with contextlib.suppress(OSError):
+        with ignored(OSError):
             if os.path.samestat(os.fstat(self._handle), os.stat(folder)):
                 return True
         self.release()

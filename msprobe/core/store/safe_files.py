@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import logger
 
 P = TypeVar("P")
@@ -118,7 +118,7 @@ def _renamed(temporary: str, path: str | Path) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = str(path), None
-        with contextlib.suppress(OSError):
+        with ignored(OSError):
             os.unlink(temporary)
         raise
 

@@ -16,7 +16,6 @@ Statistics that a list in ``summary_mode`` does not name are dropped from record
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msprobe.core.errors import error_text
-from msprobe.core.interruption import is_from_outside, let_through
+from msprobe.core.interruption import from_outside, ignored, let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
@@ -241,7 +240,7 @@ class DirectorySink:
             remove_documents(self.folder)
             if self.account is not None:
                 self.account.refund()
-            with contextlib.suppress(OSError):  # the folder holds files of others
+            with ignored(OSError):  # the folder holds files of others
                 self.folder.rmdir()
                 self.folder.parent.rmdir()
 
@@ -308,7 +307,7 @@ class _DiskGuard:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, OSError) or is_from_outside(error):
+        if not isinstance(error, OSError) or from_outside(error):
             return False
         if not self._sink.failed:
             self._sink.failed = True

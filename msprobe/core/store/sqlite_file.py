@@ -5,7 +5,6 @@ An error, an interrupt or a full disk leaves no part of a database behind.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import ignored
 from msprobe.core.store.safe_files import create_new, make_folder
 
 # Nothing can be lost: the file has no name yet.
@@ -75,7 +75,7 @@ class AtomicSqliteFile(ABC):
         self._connection.close()
 
     def _remove(self) -> None:
-        with contextlib.suppress(OSError):
+        with ignored(OSError):
             self._temporary.unlink()
 
     def __enter__(self: D) -> D:

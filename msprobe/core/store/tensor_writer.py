@@ -21,7 +21,6 @@ with storages as persistent ids).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import struct
@@ -33,7 +32,7 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.store.safe_files import create_new, temporary_beside
 
 LARGEST = 1 << 31
@@ -104,7 +103,7 @@ def write_new(path: str, pieces: Sequence[Piece]) -> None:
             os.close(file)
         os.rename(temporary, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with ignored(OSError):
             os.unlink(temporary)
         raise
 

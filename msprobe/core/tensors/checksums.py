@@ -11,7 +11,6 @@ layout: a strided or big-endian array is read through a small buffer and never c
 
 from __future__ import annotations
 
-import importlib
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from msprobe.core.interruption import import_whole, let_through
 
 Bytes = bytes | bytearray | memoryview
 Data = Bytes | NDArray[Any]
@@ -31,8 +32,9 @@ def _fastest_crc() -> Callable[[Any, int], int]:
     """Return the CRC of isal or fastcrc when installed (same values, up to eight times faster), else of zlib."""
     for module, path in (("isal.isal_zlib", "crc32"), ("fastcrc", "crc32.iso_hdlc")):
         try:
-            function: Any = importlib.import_module(module)
-        except ImportError:
+            function: Any = import_whole(module)
+        except ImportError as error:
+            let_through(error)
             continue
         for part in path.split("."):
             function = getattr(function, part)

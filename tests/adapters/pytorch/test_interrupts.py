@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import inspect
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from torch.nn.modules import module as module_hooks
 import msprobe
 from msprobe.core.dump.session import process_debugger
 from tests.adapters.pytorch.networks import Mlp
+from tests.adapters.recorded import read
 from tests.matrices import matrix_params
 
 pytestmark = pytest.mark.torch
@@ -39,6 +42,12 @@ class Late(Exception):
     """What the program raises; a subclass of Exception, which a tool might take for an error of its own."""
 
 
+KINDS = [
+    *(StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt, OSError, FileNotFoundError),
+    *(AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, RecursionError, ImportError),
+]
+
+
 @functools.cache
 def lines_with_calls(code: CodeType) -> frozenset[int]:
     """Return the lines at which the interpreter may run a handler: it does so at calls and at jumps backwards."""
@@ -51,11 +60,13 @@ def lines_with_calls(code: CodeType) -> frozenset[int]:
 
 
 class Trace:
-    """Lists the lines of the tool that run; with ``target`` it raises ``Late`` at the first call of that line."""
+    """Lists the lines of the tool that run; with ``target`` it raises ``kind`` at the first call of that line."""
 
-    def __init__(self, target: Line | None = None) -> None:
+    def __init__(self, target: Line | None = None, kind: type[BaseException] = Late) -> None:
         self.lines: dict[Line, None] = {}
+        self.in_generators: list[Line] = []
         self.target = target
+        self.kind = kind
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -63,10 +74,12 @@ class Trace:
             return None
         if event == "line" and frame.f_lineno in lines_with_calls(code):
             line = code.co_filename, frame.f_lineno
+            if line not in self.lines and code.co_flags & inspect.CO_GENERATOR:
+                self.in_generators.append(line)
             self.lines[line] = None
             if line == self.target:
                 self.target = None
-                raise Late
+                raise self.kind("from outside")
         return self
 
 
@@ -122,16 +135,16 @@ class Program:
         assert in_place() == self.before
 
 
-def interrupt_lines(program: Program, chosen: Callable[[list[Line]], list[Line]]) -> None:
+def interrupt_lines(program: Program, chosen: Callable[[Trace], list[Line]], kind: type[BaseException] = Late) -> None:
     trace = Trace()
     with traced(trace):
         program.run()
-    lines = chosen(list(trace.lines))
+    lines = chosen(trace)
     assert lines
     for line in lines:
-        trace = Trace(line)
+        trace = Trace(line, kind)
         try:
-            with contextlib.suppress(Late), traced(trace):
+            with contextlib.suppress(kind), traced(trace):
                 program.run()
                 assert trace.target, "it was lost"  # else the line did not run this time, as those of the flusher
             program.check()
@@ -141,13 +154,22 @@ def interrupt_lines(program: Program, chosen: Callable[[list[Line]], list[Line]]
 
 @pytest.mark.parametrize(("level", "first"), [("mix", 0), ("L1", 40)])
 def test_an_exception_at_a_line_of_the_tool(bench: Any, level: str, first: int) -> None:
-    interrupt_lines(Program(bench, level), lambda lines: lines[first::90])
+    interrupt_lines(Program(bench, level), lambda trace: list(trace.lines)[first::90])
+
+
+def test_an_end_of_iteration_at_a_line_of_a_generator(bench: Any) -> None:
+    interrupt_lines(Program(bench, "mix"), lambda trace: trace.in_generators[::4], StopIteration)
+
+
+@pytest.mark.parametrize("kind", matrix_params("interrupts", KINDS, sample=[OSError]))
+def test_an_exception_of_any_class(bench: Any, kind: type[BaseException]) -> None:
+    interrupt_lines(Program(bench, "mix"), lambda trace: list(trace.lines)[KINDS.index(kind) :: 40], kind)
 
 
 @pytest.mark.parametrize("level", ["mix", "L1", "L0"])
 @pytest.mark.parametrize("part", matrix_params("interrupts", range(PARTS), sample=[]))
 def test_an_exception_at_every_line_of_the_tool(bench: Any, level: str, part: int) -> None:
-    interrupt_lines(Program(bench, level), lambda lines: lines[part::PARTS])
+    interrupt_lines(Program(bench, level), lambda trace: list(trace.lines)[part::PARTS])
 
 
 @pytest.fixture
@@ -168,7 +190,7 @@ def alarm() -> Iterator[Callable[[type[BaseException], float], None]]:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file whose opening was interrupted
-@pytest.mark.parametrize("kind", matrix_params("interrupts", [Late, TimeoutError, KeyboardInterrupt], sample=[]))
+@pytest.mark.parametrize("kind", matrix_params("interrupts", [Late, TimeoutError, *KINDS], sample=[]))
 def test_what_a_signal_handler_raises_reaches_the_program(
     bench: Any, alarm: Any, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
@@ -215,3 +237,42 @@ def test_an_interrupt_of_the_first_start_does_not_spoil_the_next(bench: Any) -> 
             program.debugger.start(model=program.model)
         program.debugger.stop()
         assert in_place() == program.before
+
+
+FIRST = """
+import importlib.abc, os, signal, sys
+import torch
+from msprobe.pytorch import PrecisionDebugger
+
+class Late(Exception):
+    pass
+
+class Signals(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+def handler(number, frame):
+    raise Late
+
+signal.signal(signal.SIGUSR1, handler)
+sys.meta_path.insert(0, Signals())
+model = torch.nn.Linear(3, 3)
+debugger = None
+try:
+    debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": "dump"})
+except Late:
+    print("interrupted")
+debugger = debugger or PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": "dump"})
+with debugger.collect(model):
+    model(torch.ones(2, 3)).sum().backward()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["yaml.error", "yaml.cyaml"])
+def test_an_interrupt_of_an_import_does_not_spoil_later_debuggers(tmp_path: Path, module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST, module], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("interrupted"), done.stderr
+    assert list(read(tmp_path / "dump" / "step0").names())

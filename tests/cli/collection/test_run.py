@@ -457,6 +457,41 @@ class Other:
         assert "nothing was" not in result.stderr and "the monitor is attached to" in result.stderr
 
 
+RUN_BY_HAND = """
+import importlib.util, sys
+spec = importlib.util.find_spec("torch")
+torch = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(torch)
+"""
+LAZILY = """
+import importlib.util, sys
+spec = importlib.util.find_spec("torch")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+torch = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(torch)
+import colorsys
+assert type(torch) is importlib.util._LazyModule
+"""
+RELOADED = """
+import importlib, sys, torch
+for name in ("torch.optim.sgd", "torch.nn.modules.linear", "torch.nn"):
+    importlib.reload(sys.modules[name])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("first", [RUN_BY_HAND, LAZILY, RELOADED], ids=["by hand", "lazily", "reloaded"])
+def test_attaching_waits_until_torch_is_complete(tmp_path: Path, first: str) -> None:
+    script(tmp_path)
+    (tmp_path / "train.py").write_text(first + (tmp_path / "train.py").read_text())
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 7, result.stderr
+    assert "cannot attach" not in result.stderr
+    for step in (0, 1):
+        assert {"Module.0.Linear.forward.0", "Functional.linear.0.backward"} <= set(names(tmp_path, step))
+
+
 def test_a_signal_to_the_launcher_reaches_the_program_and_its_end_is_that_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
     waits = "try: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned')"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shlex
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from msprobe.cli.main import cli, run
+from msprobe.cli.main import COMMANDS, cli, run
 from msprobe.cli.options.help_text import normalized
+from tests.compare.dumps import call, tensor, write
 
 LINES = [
     ("compare", "compare TARGET GOLDEN"),
@@ -40,6 +44,16 @@ LINES = [
     ("acc_check", "acc_check DUMP"),
     ("parse vc bad", "parse vc bad GOLDEN"),
     ("overflow_check --inpt 'a run'", "overflow_check --input 'a run'"),
+    ("trace", "trace DUMP VALUE"),
+    ("trace run", "trace run VALUE"),
+    ("trace run --calls 3", "trace run VALUE --calls 3"),
+    ("op_generate", "op_generate DUMP --api NAME"),
+    ("op_generate run --draw", "op_generate run --draw --api NAME"),
+    ("op_generate -i run", "op_generate -i run --api NAME"),
+    ("parse", "parse -d FILE"),
+    ("run", "run -c PATH COMMAND"),
+    ("run python x.py --epochs 1", "run -c PATH python x.py --epochs 1"),
+    ("run -m Net -- python x.py", "run -c PATH -m Net -- python x.py"),
 ]
 
 
@@ -47,6 +61,7 @@ LINES = [
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     return tmp_path
 
 
@@ -60,12 +75,59 @@ def test_a_wrong_line_shows_the_nearest_right_one(
     assert not list(place.glob("out*"))
 
 
-@pytest.mark.parametrize("right", dict.fromkeys(right for _, right in LINES if not right.startswith(("-f", "parse"))))
-def test_what_is_shown_is_understood(right: str) -> None:
-    name, *words = shlex.split(right)
-    command = cli.get_command(click.Context(cli), name)
+def parsed(line: str) -> click.Context:
+    """Return the context of the command of a line, or of the command inside it; nothing is run."""
+    words = shlex.split(line.removeprefix("-f pytorch "))
+    command: click.Command | None = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        command = command.get_command(click.Context(command), name)
     assert command is not None
-    command.make_context(name, words, token_normalize_func=normalized)
+    return command.make_context(name, words, token_normalize_func=normalized)
+
+
+@pytest.mark.parametrize("right", dict.fromkeys(right for _, right in LINES))
+def test_what_is_shown_is_understood(right: str, place: Path) -> None:
+    context = parsed(right)
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        called = re.findall(r"[A-Z_]{4,}", param.metavar or f"{param.name} {param.type.name}".upper())
+        for word in value if isinstance(value, tuple) else [str(value)]:
+            assert not re.fullmatch("[A-Z_]{4,}", str(word)) or word in called, f"{word} is given as {param.name}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_without_what_it_needs_shows_a_line(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, err = run([name]), capsys.readouterr().err
+    assert status in (0, 2) and ("Missing" not in err or f"; try: msprobe {name} " in err)
+
+
+REAL = {
+    "TARGET": "bad",
+    "GOLDEN": "good",
+    "DUMP": "good",
+    "PATHS": "good",
+    "VALUE": "Functional.linear.0.forward",
+    "PATH": "out",
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("compare", "compare bad", "compare -tp bad", "trace", "trace good", "overflow_check", "check", "data2db"),
+        *("graph_visualize good", "graph_visualize bad good out"),
+    ],
+)
+def test_what_is_shown_runs_with_real_files(wrong: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, scale in (("good", 1.0), ("bad", 2.0)):
+        write(place / name, {REAL["VALUE"]: call([tensor()], [tensor(scale)])})
+    assert run(shlex.split(wrong)) == 2
+    line = capsys.readouterr().err.partition("; try: msprobe ")[2].partition(" (see ")[0]
+    words = [REAL.get(word, word) for word in shlex.split(line)]
+    assert run(words) in (0, 1), (words, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +137,9 @@ def test_what_is_shown_is_understood(right: str) -> None:
         ["compare", "a", "b", "--fuzzy", "--help"],
         ["noise", *(f"run{number}" for number in range(200)), "--outputs", "x"],  # too long for a line
         ["compare", "a\nb", "c", "--fuzzy"],
-        ["run"],
         ["--wrong"],
     ],
-    ids=["other-error", "help", "long", "no-text", "program", "no-command"],
+    ids=["other-error", "help", "long", "no-text", "no-command"],
 )
 def test_nothing_is_shown_where_no_line_is_near(
     words: list[str], place: Path, capsys: pytest.CaptureFixture[str]

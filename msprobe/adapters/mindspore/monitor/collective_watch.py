@@ -6,7 +6,6 @@ These are ``mint.distributed``, ``communication.comm_func``, and the operators o
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from mindspore import Tensor, ops
 
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.patching import Patches
+from msprobe.core.interruption import ignored
 from msprobe.monitor.calls.collective_calls import Waited, calling_line
 from msprobe.monitor.watch import CollectiveReports, Remove
 
@@ -73,7 +73,7 @@ class _Busy:
 
 def _owners() -> Iterator[Any]:
     for path in _OWNERS:
-        with contextlib.suppress(ImportError):
+        with ignored(ImportError):
             yield importlib.import_module(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import ignored
 from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype, mindspore_name
 
@@ -104,7 +105,7 @@ class MindSporeReplayer:
 
 def _forget_error() -> None:
     """Wait for the kernels that still run: the error of one of them would be raised by a later call."""
-    with suppress(Exception):
+    with ignored(Exception):
         (mindspore.Tensor(0.0) + 0.0).asnumpy()
 
 

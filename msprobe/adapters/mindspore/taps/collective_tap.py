@@ -23,6 +23,7 @@ from msprobe.core.capture.patching import Patches, Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.unwritten import UnwrittenMemory
 from msprobe.core.capture.wrap import Arguments
+from msprobe.core.interruption import ignored
 
 _COMM = "mindspore.communication.comm_func"
 _BATCH = "batch_isend_irecv"
@@ -165,7 +166,7 @@ def _owners() -> dict[str, Any]:
     """Return the module of each prefix in this version of MindSpore."""
     owners: dict[str, Any] = {}
     for prefix, path in (("MintDistributed", "mindspore.mint.distributed"), ("Distributed", _COMM)):
-        with contextlib.suppress(ImportError):
+        with ignored(ImportError):
             owners[prefix] = importlib.import_module(path)
     return owners
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ from msprobe.adapters.mindspore.replay.runner import MindSporeReplayer
 from msprobe.adapters.msadapter.backend import read_table
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
 from msprobe.adapters.msadapter.replay.functions import RecordedFunctions
+from msprobe.core.interruption import ignored
 
 
 def make_replayer(custom: Mapping[str, Any] | None = None) -> MindSporeReplayer:
@@ -30,7 +30,7 @@ def make_replayer(custom: Mapping[str, Any] | None = None) -> MindSporeReplayer:
 def _namespace() -> ModuleType:
     """Return the torch-shaped namespace: the one that the process has, or that a package brings."""
     for name in ("", "mindtorch", "torch"):
-        with suppress(ImportError):
+        with ignored(ImportError):
             if name:
                 importlib.import_module(name)
             if (torch := torch_of_msadapter()) is not None:

@@ -13,7 +13,6 @@ What a data loader calls is data: nothing of it is recorded, neither in this pro
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import os
 import sys
@@ -38,6 +37,7 @@ from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import ignored
 from msprobe.core.log import first_time, logger, use_stream
 
 _COMPILED_HINT = (
@@ -606,7 +606,7 @@ class Attachment:
         logger.error("msprobe run: nothing more is recorded: %s", error_text(error))
         if self._running:
             self._running = False
-            with contextlib.suppress(Exception):
+            with ignored(Exception):
                 self._collection.pause()
 
 

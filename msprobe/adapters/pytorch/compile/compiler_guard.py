@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import original_of
+from msprobe.core.interruption import ignored
 
 _THREADS: list[ThreadState] = []
 
@@ -69,7 +70,7 @@ def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
             (callback_handler.remove_start_callback, begin),
             (callback_handler.remove_end_callback, end),
         ):
-            with contextlib.suppress(ValueError):  # somebody has emptied the lists
+            with ignored(ValueError):  # somebody has emptied the lists
                 remove_one(callback)
 
     removal = Undo(remove)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import inspect
 import sys
 import threading
@@ -39,6 +38,7 @@ from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.core.capture.patching import Patches, Undo, name_after_owner, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.dump.record.collector import Collector
+from msprobe.core.interruption import import_whole
 from msprobe.core.log import first_time, logger
 
 _ENTRY = "_maybe_set_eval_frame"  # called with what handles new frames, None for nothing, at every entry and exit
@@ -143,7 +143,7 @@ class RecompileGuard:
             if waiting and not _dynamo_is_loaded():
                 self._remove_all()
                 try:
-                    importlib.import_module("torch._dynamo")
+                    import_whole("torch._dynamo")
                     register_originals()
                 finally:
                     self._apply_all()

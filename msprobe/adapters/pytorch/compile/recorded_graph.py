@@ -11,7 +11,6 @@ The call stack of a record is that of the program (``program_frames``).
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from torch._dynamo.backends.common import aot_autograd
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.adapters.pytorch.compile.program_frames import caller_of, frames_of
 from msprobe.adapters.pytorch.recorded_names import OWNERS, read_names
+from msprobe.core.interruption import import_whole
 
 
 def msprobe(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -43,7 +43,7 @@ def msprobe_aten(
         options: further options of ``torch.compile(options=...)``, without effect.
     """
     if decompositions == "inductor":
-        decompositions = importlib.import_module("torch._inductor.decomposition").select_decomp_table()
+        decompositions = import_whole("torch._inductor.decomposition").select_decomp_table()
 
     def compiler(part: torch.fx.GraphModule, given: list[Any]) -> Any:
         return make_boxed_func(RecordedGraph(part).run_graph)

@@ -10,13 +10,13 @@ The files are compared with ``msprobe compare -m torchair``. Only TorchAir runs 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from msprobe.core.errors import InterfaceError, MsprobeException, argument_text
 from msprobe.core.host import require_local
+from msprobe.core.interruption import import_whole
 from msprobe.core.store.safe_files import make_folder
 
 _MODULES = ("torchair", "torch_npu.dynamo.torchair")
@@ -105,7 +105,7 @@ def _config(given: CompilerConfig | None) -> CompilerConfig:
         return given
     for module in _MODULES:
         try:
-            made: CompilerConfig = importlib.import_module(f"{module}.configs.compiler_config").CompilerConfig()
+            made: CompilerConfig = import_whole(f"{module}.configs.compiler_config").CompilerConfig()
         except ImportError:
             continue
         return made

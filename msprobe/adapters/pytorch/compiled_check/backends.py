@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from msprobe.core.interruption import import_whole
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 INDUCTOR = "inductor"
@@ -57,7 +57,7 @@ def eager_random(name: str) -> AbstractContextManager[Any]:
     """Return a context in which a back end draws random numbers as eager mode does."""
     if name != INDUCTOR:
         return contextlib.nullcontext()
-    config: Any = importlib.import_module("torch._inductor.config")
+    config: Any = import_whole("torch._inductor.config")
     context: AbstractContextManager[Any] = config.patch(fallback_random=True)
     return context
 

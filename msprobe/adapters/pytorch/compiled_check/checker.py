@@ -12,7 +12,6 @@ had: what is different arises in this module. In two passes (``compare``) the wh
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from msprobe.adapters.pytorch.compiled_check.wrong_node import WrongNode
 from msprobe.adapters.pytorch.replay.program_state import ProgramState
 from msprobe.adapters.pytorch.taps.parameter_names import plain_name, without_data_parallel
 from msprobe.core.errors import MsprobeException, argument_text, error_text
+from msprobe.core.interruption import ignored
 from msprobe.core.log import logger
 
 _IGNORED = "_msprobe_not_compiled"
@@ -289,7 +289,7 @@ def _uncompiled(model: nn.Module) -> nn.Module:
     if is_compiled(model):
         return _uncompiled(model._orig_mod)
     for name, child in list(model.named_children()):
-        with contextlib.suppress(TypeError):
+        with ignored(TypeError):
             setattr(model, name, _uncompiled(child))
     return model
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from msprobe.core.backend.kernel_runtimes import NpuRuntime
+from msprobe.core.interruption import import_whole
 from msprobe.core.log import logger
 
 
@@ -34,7 +34,7 @@ def find_npu_runtime() -> NpuRuntime | None:
     Level L2 needs torch_npu, and no other place imports it.
     """
     try:
-        npu = importlib.import_module("torch_npu").npu
+        npu = import_whole("torch_npu").npu
         available = bool(npu.is_available())
     except ModuleNotFoundError:
         return None

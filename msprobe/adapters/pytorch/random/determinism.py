@@ -12,7 +12,6 @@ The functions and modules of ``torch.nn`` call them. Code that TorchScript compi
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from msprobe.core.capture.patching import Patches, name_after_owner
 from msprobe.core.capture.random_sources import RandomSource
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.host import check_seed, seed_host
+from msprobe.core.interruption import ignored
 from msprobe.core.log import first_time, logger
 
 _OPERATOR_OWNERS = (torch, torch._VF, torch._C._nn, torch.nn.functional)
@@ -155,7 +155,7 @@ def _probability_position(args: tuple[Any, ...], positions: tuple[int, ...]) -> 
 
 def _register_in_scripts(replacement: Callable[..., Any], name: str) -> None:
     """Have TorchScript accept ``replacement``: it knows operators by identity, and cannot read this one."""
-    with contextlib.suppress(ImportError, AttributeError):
+    with ignored(ImportError, AttributeError):
         from torch.jit._builtins import _register_builtin
 
         _register_builtin(replacement, f"aten::{name}")

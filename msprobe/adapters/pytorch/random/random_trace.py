@@ -21,7 +21,6 @@ Generator objects of numpy (``default_rng()``) have a state of their own and can
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import io
@@ -45,6 +44,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.random_sources import RandomSource, host_sources
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.host import require_local
+from msprobe.core.interruption import ignored
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy, make_folder, open_private
 
@@ -134,7 +134,7 @@ class RandomCalls:
     def _end(self, error: OSError) -> None:
         """Cut the table after its last whole row, and write no more."""
         self._ended = True
-        with contextlib.suppress(OSError):
+        with ignored(OSError):
             os.ftruncate(self._file, self._size)
         logger.error(
             "cannot write %s (%s): random calls are listed no more, the run goes on. %s.",

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -38,6 +37,7 @@ from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, wrap
 from msprobe.core.config import DumpConfig
+from msprobe.core.interruption import import_whole
 from msprobe.core.log import first_time, logger
 
 
@@ -201,7 +201,7 @@ class TorchListedApis(ListedApis):
 
 def list_device_constructors() -> None:
     """Make torch build the list now. Call this before functions of torch are replaced; a second call costs nothing."""
-    build_list = getattr(importlib.import_module("torch.utils._device"), "_device_constructors", None)
+    build_list = getattr(import_whole("torch.utils._device"), "_device_constructors", None)
     if build_list is not None:
         build_list()
 

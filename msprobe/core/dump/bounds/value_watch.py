@@ -7,11 +7,11 @@ before, by the rule of the monitor (``RULE``); results are watched because what 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection
 from statistics import median
 from typing import Any, Final, NamedTuple, Protocol
 
+from msprobe.core.interruption import import_whole
 from msprobe.core.store.record_walk import is_tensor, values_below
 
 RULE: Final = "msprobe.monitor.alerts.robust:Levels"
@@ -114,7 +114,7 @@ class ValueWatch:
 
 def _rule() -> SpikeRule:
     module, _, name = RULE.partition(":")
-    rule: SpikeRule = getattr(importlib.import_module(module), name)()
+    rule: SpikeRule = getattr(import_whole(module), name)()
     return rule
 
 

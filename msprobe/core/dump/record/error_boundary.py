@@ -107,11 +107,9 @@ def log_unexpected(function: F) -> F:
     def safe(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except MsprobeException:
-            raise
         except Exception as error:
             let_through(error)
-            if error.__traceback__ is None or error.__traceback__.tb_next is None:
+            if isinstance(error, MsprobeException) or error.__traceback__ is None or not error.__traceback__.tb_next:
                 raise  # the call itself was wrong
             name = function.__qualname__.rpartition(".")[2]
             logger.error("%s failed: %s (the run goes on, what it records may be incomplete)", name, error_text(error))

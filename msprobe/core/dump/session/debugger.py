@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from msprobe.core.backend.protocols import Backend
@@ -36,11 +35,30 @@ from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.html_card import html_card
-from msprobe.core.interruption import is_from_outside
+from msprobe.core.interruption import from_outside, import_whole, passes_on
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.runs import begin_run
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _CollectedBlock:
+    """The context of ``collect``. It is no generator, which could not pass on a StopIteration."""
+
+    def __init__(self, debugger: type[Debugger], model: Any, arguments: Mapping[str, Any]) -> None:
+        self._debugger = debugger
+        self._model = model
+        self._arguments = arguments
+
+    def __enter__(self) -> None:
+        self._debugger.start(self._model, **self._arguments)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        session = process_debugger.peek()
+        if error is not None and isinstance(session, DumpSession):
+            session.fail(error)
+        self._debugger.stop()
+        self._debugger.step()
 
 
 def _released_when_interrupted(function: F) -> F:
@@ -52,7 +70,7 @@ def _released_when_interrupted(function: F) -> F:
             return function(*args, **kwargs)
         except BaseException as error:
             session = process_debugger.peek()
-            if isinstance(session, DumpSession) and is_from_outside(error):
+            if isinstance(session, DumpSession) and from_outside(error):
                 session.release()
             raise
 
@@ -88,6 +106,7 @@ class Debugger:
     config: Settings
     service: Service
 
+    @passes_on
     def __new__(
         cls,
         config_path: Any = None,
@@ -293,6 +312,7 @@ class Debugger:
             process_debugger.current().step(dump)
 
     @classmethod
+    @passes_on
     def close(cls) -> None:
         """End collecting for good, as the end of the process does; a debugger that is constructed then is a new one."""
         with process_debugger.LOCK:
@@ -324,20 +344,9 @@ class Debugger:
         self.close()
 
     @classmethod
-    @contextlib.contextmanager
-    def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
+    def collect(cls, model: Any = None, **arguments: Any) -> contextlib.AbstractContextManager[None]:
         """Collect a block as one step: ``start(model, ...)`` before it, ``stop`` and ``step`` after it."""
-        cls.start(model, **arguments)
-        try:
-            yield
-        except BaseException as error:
-            session = process_debugger.peek()
-            if isinstance(session, DumpSession):
-                session.fail(error)
-            raise
-        finally:
-            cls.stop()
-            cls.step()
+        return _CollectedBlock(cls, model, arguments)
 
     @classmethod
     @log_unexpected
@@ -395,16 +404,18 @@ class Debugger:
             earlier, cls._probe = cls._probe, None
             if earlier is not None:
                 earlier.detach()
-            begin = importlib.import_module("msprobe.monitor.grad_probe.probe").begin
+            begin = import_whole("msprobe.monitor.grad_probe.probe").begin
             cls._probe = begin(session.config, cls.support.framework, model)
 
     @classmethod
+    @passes_on
     def set_init_step(cls, step: int) -> None:
         """Number the steps from ``step`` on."""
         with process_debugger.LOCK:
             process_debugger.current().set_init_step(_index("step", step))
 
     @classmethod
+    @passes_on
     def register_custom_api(cls, module: Any, api: Any, api_prefix: Any = None) -> None:
         """Record calls of ``module.api`` too, as ``{api_prefix}.{api}``; the prefix defaults to the module's name."""
         with process_debugger.LOCK:

@@ -7,7 +7,6 @@ then, and the rest is done here (``producer: cpu-fallback``).
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilte
 from msprobe.core.dump.tasks.nonfinite import NON_FINITE, failure_text
 from msprobe.core.dump.tasks.nonfinite_source import find_source
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import ignored
 from msprobe.core.kernel_dumps.dump_folder import Iteration, NativeFolder, NewFiles, remove_files
 from msprobe.core.kernel_dumps.importer import MAIN_STATISTICS, ImportPlan, import_iterations
 from msprobe.core.kernel_dumps.kernel_names import PARAMETER
@@ -149,7 +149,7 @@ class KernelSession:
         """End the session at the end of the process: import what is left, and withdraw the request."""
         if not self._active:
             return
-        with contextlib.suppress(RuntimeError):  # at exit a failed kernel is of no interest any more
+        with ignored(RuntimeError):  # at exit a failed kernel is of no interest any more
             self._dump.settle()
         self._import_rest()
         self._step_filter.conclude(CallCounts(starts=int(self._started), steps=int(self._stepped)))

@@ -8,7 +8,6 @@ again or an error was shown (``sys.last_value``), says that the open step was in
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.process_debugger import shown_error
 from msprobe.core.dump.session.session import DumpSession
+from msprobe.core.interruption import ignored
 from msprobe.core.log import logger
 
 INTERRUPTED = "interrupted: collecting was started anew before stop() and step()"
@@ -53,7 +53,7 @@ class RunBoundary:
         if other:
             self._models.clear()
         for part in parts:
-            with contextlib.suppress(TypeError):  # no model: the session says so
+            with ignored(TypeError):  # no model: the session says so
                 self._models.append(weakref.ref(part))
         return other
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.tasks.checked_calls import CallChecker, CheckCollector
 from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
 from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
+from msprobe.core.interruption import import_whole
 from msprobe.core.selection import Selection
 from msprobe.core.store.sink import DirectorySink
 
@@ -87,7 +87,7 @@ def make_checker(config: DumpConfig, backend: Backend) -> CallChecker | None:
     module, _, name = config.task_spec.checker.partition(":")
     if not module or backend.live is None:
         return None
-    checker: CallChecker = getattr(importlib.import_module(module), name)(config, backend)
+    checker: CallChecker = getattr(import_whole(module), name)(config, backend)
     return checker
 
 
@@ -99,7 +99,7 @@ def make_judge(context: StepContext) -> Judge | None:
     module, _, name = context.config.task_spec.judge.partition(":")
     if not module:
         return None
-    judge: Judge = getattr(importlib.import_module(module), name)(context.config)
+    judge: Judge = getattr(import_whole(module), name)(context.config)
     return judge
 
 

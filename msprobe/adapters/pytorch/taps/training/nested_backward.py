@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,25 +55,36 @@ class NestedBackward:
         else:
             report(gradient)
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> contextlib.AbstractContextManager[None]:
         """Hold inside this context that a backward pass runs, which the program has begun in this thread."""
-        thread, nested = threading.get_ident(), _graph_task() != -1
-        if nested:
-            self._nested.depth = getattr(self._nested, "depth", 0) + 1
-        else:
-            self._outermost.add(thread)
-        try:
-            yield
-        finally:
-            if nested:
-                self._nested.depth -= 1
-            else:
-                self._outermost.discard(thread)
-                self._report_sums()
+        return _RunningPass(self._nested, self._outermost, self._report_sums)
 
     def _report_sums(self) -> None:
         """Report what belongs to no pass that still runs: threads of the engine have no outermost pass."""
         for key, held in list(self._sums.items()):
             if held.thread not in self._outermost and self._sums.pop(key, None) is not None:
                 held.report(held.gradient)
+
+
+class _RunningPass:
+    """The context of one backward pass. It is no generator, which could not pass on a StopIteration."""
+
+    def __init__(self, nested: threading.local, outermost: set[int], report_sums: Callable[[], None]) -> None:
+        self._nested = nested
+        self._outermost = outermost
+        self._report_sums = report_sums
+        self._inside = False
+
+    def __enter__(self) -> None:
+        self._inside = _graph_task() != -1
+        if self._inside:
+            self._nested.depth = getattr(self._nested, "depth", 0) + 1
+        else:
+            self._outermost.add(threading.get_ident())
+
+    def __exit__(self, *error: object) -> None:
+        if self._inside:
+            self._nested.depth -= 1
+        else:
+            self._outermost.discard(threading.get_ident())
+            self._report_sums()
