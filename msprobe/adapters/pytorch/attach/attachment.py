@@ -18,6 +18,7 @@ import functools
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, cast
@@ -120,6 +121,9 @@ class Attachment:
         self._empty = False  # an optimizer has begun it, and called no model yet
         self._for_training: set[Site] = set()
         self._for_evaluation: set[Site] = set()
+        self._began: Site | None = None  # the call that has begun the iteration
+        self._beginnings: Counter[Site] = Counter()  # how many iterations each call has begun
+        self._between: dict[Site, int] = {}  # calls that came after an iteration, and how many there were
         self._closures_call = True
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
@@ -300,6 +304,8 @@ class Attachment:
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
         call = _Call(model, module, part, site)
+        if self._tentative is not None and site in self._beginnings:
+            self._set_apart(self._tentative, site)
         if self._is_aside(model, part):
             self._call_aside(call)
         else:
@@ -334,6 +340,20 @@ class Attachment:
             self._forget_evaluation()
         else:
             self._leave_out()
+
+    def _set_apart(self, begun: Site, site: Site) -> None:
+        """Forget the iteration that ``begun`` has begun, where other ones began with the call at ``site`` without it.
+
+        What comes so after the first iteration comes after iterations, such as the evaluation of averaged weights.
+        What comes later, before one iteration after another, belongs to them: a teacher that is asked after a warm-up.
+        """
+        if begun == site or begun in self._for_training:
+            return
+        if self._beginnings[site] == 1:
+            self._forget_evaluation()
+        elif self._between.get(begun) != self._ended - 1:
+            self._between[begun] = self._ended
+            self._forget()
 
     def _leave_out(self) -> None:
         """Record nothing of an evaluation."""
@@ -402,6 +422,8 @@ class Attachment:
 
     def _record(self, call: _Call) -> None:
         """Begin or continue the iteration that a call belongs to."""
+        if not self._open:
+            self._began = call.site
         if not self._running:
             self._start(call.model)
         elif id(call.module) not in self._started:
@@ -504,15 +526,23 @@ class Attachment:
         self._open = self._running = self._complete = False
         self._collection.end()
         self._ended += 1
+        if self._began is not None:
+            self._beginnings[self._began] += 1
+            self._began = None
         called = self._iterations.called()
-        for model in self._models:
-            model.recorded = model.recorded or model.number in called
+        new = [model for model in self._models if not model.recorded and model.number in called]
+        for model in new:
+            model.recorded = True
         if self._ended == 1:
             self._introduce()
+        elif new:
+            subject = self._collection.subject
+            logger.info("%s is attached to %s too, called later than the others", subject, ", ".join(map(str, new)))
 
     def _forget(self) -> None:
         self._open = self._running = False
-        self._tentative = None
+        self._tentative = self._began = None
+        self._iterations.forget()
         self._collection.forget()
 
     def _forget_evaluation(self) -> None:
