@@ -353,17 +353,17 @@ def narrow_gates(debugger: Debugger) -> None:
         optimizer.step()
 
 
-def averaged_copy(debugger: Debugger) -> None:
+def averaged_copy(debugger: Debugger, repeated: bool = False) -> None:
     """A copy with averaged weights is evaluated on the last batch before every second step."""
     model = nn.Linear(8, 2)
-    average, batch = copy.deepcopy(model).eval(), torch.randn(4, 8)
+    average, batches = copy.deepcopy(model).eval(), torch.randn(6, 4, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for number in steps(debugger, model, 6):
         if number % 2:
             with torch.no_grad():
-                average(batch)
-        batch = torch.randn(4, 8)
+                average(batches[number - 1])
         optimizer.zero_grad()
+        batch = batches[number % 3 if repeated else number]
         F.cross_entropy(model(batch), torch.randint(0, 2, (4,))).backward()
         optimizer.step()
 
