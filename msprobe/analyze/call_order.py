@@ -190,8 +190,9 @@ def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, b
     return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
 
 
-def one_sided_source(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
-    """Return the first of the calls of one run alone that a wrong value comes from; None where it does not.
+def source_of_value(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
+    """Return the call that a wrong value comes from: the first of the calls of one run alone that make it, or a call of
+    both runs that makes it of nothing wrong. None where no recorded call does.
 
     Calls of both runs that pass the wrong value on lie in between: where their module or formula agrees in the end,
     they and the calls of one run are excused.
@@ -213,9 +214,17 @@ def one_sided_source(table: LeafTable, row: int, before: int, wrong: Callable[[i
         for flow, maker in zip(flows, made, strict=True):
             if maker is not None and maker in flow.alone:
                 return flow.chain(maker)[0]
-        if made[0] is None or made[0] != made[1] or not (rows := wrong(made[0])):
+        if made[0] is None or made[0] != made[1]:
             return None
+        if not (rows := wrong(made[0])):
+            return made[0]
         row, before = rows[0], made[0]
+
+
+def one_sided_source(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
+    """Return the ``source_of_value`` where it is a call of one run alone, else None."""
+    number = source_of_value(table, row, before, wrong)
+    return None if number is None or table.entries[number].of_both else number
 
 
 def _alone(table: LeafTable, *, in_golden: bool) -> set[int]:

@@ -18,6 +18,7 @@ from msprobe.analyze.call_order import (
     moved_call,
     one_sided_source,
     other_value,
+    source_of_value,
 )
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.given_parameters import (
@@ -238,6 +239,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if self._later_step and (note := changed_otherwise(self.comparison, entry, rows[0], name)):
             self.place_told = True
             return self.result(entry, rows[0], self.module(entry), note)
+        if (description := self._update_before(entry, rows[0])) is not None:
+            return description
         kept_apart = self.comparison.judged.kind[rows[0]] == RowKind.COPIES_DIFFER
         if self._later_step and (kept_apart or moved_with_others(self.table, *self._judged, rows[0])):
             return self.result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
@@ -366,6 +369,21 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return None
         number = one_sided_source(self.table, rows[0], self._begin(entry), self.tensor_inputs)
         return None if number is None else self._missing_before(number, entry, rows[0])
+
+    def _update_before(self, entry: int, row: int) -> FirstDivergence | None:
+        """Describe what makes a parameter wrong by the call of its update in this step: calls of optimizers may be
+        excused, as each run has its own, until the parameter is used."""
+        if self.comparison.target.merged:
+            return None
+        number = source_of_value(self.table, row, self._begin(entry), self.tensor_inputs)
+        results = [] if number is None else self.differing_rows(number, Role.RESULT)
+        if number is None or (self.table.entries[number].of_both and not results):
+            return None
+        self.place_told = True
+        if not self.table.entries[number].of_both:
+            return self._missing_before(number, entry, row)
+        note = f"a parameter is updated here; then {self.name(entry)}: {self.reason(row)}"
+        return self.result(number, results[0], self.module(number), note)
 
     def _missing_before(self, number: int, entry: int, row: int) -> FirstDivergence:
         """Describe a call that one run alone makes, and the value of a later call that shows it."""

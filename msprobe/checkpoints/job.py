@@ -50,7 +50,9 @@ class _Begun:
         if not self.ranges:
             return Parameter(self.name, self.first, self.second, relation=relation(self.first, self.second))
         similarity = concluded(self.first, self.second, [one.result() for one in self.ranges])
-        moved = similarity.equal_norms and bool(similarity.l2)  # else nothing is read a second time
+        moved = (
+            similarity.equal_norms and bool(similarity.l2) and similarity.steps != 0
+        )  # else nothing is read a second time
         words = relation(self.first, self.second) if moved else ""
         return Parameter(self.name, self.first, self.second, similarity, words)
 

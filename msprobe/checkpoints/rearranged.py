@@ -2,19 +2,21 @@
 
 Each row and each column is reduced to one number, its product with fixed random weights. Equal rows have equal numbers,
 and rows that differ do not. So both tensors are read once, in pieces, and no more than a number for each row and column
-is kept. A tensor of more than two axes counts as its first axis by all others.
+is kept. A tensor of more than two axes counts as its first axis by all others, but where axes are exchanged: the lines
+of each axis have a number then, and the second tensor is read once for each order of axes that its shape allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.checkpoints.similarity import Floats, float_elements
+from msprobe.checkpoints.similarity import Floats, coarser, float_elements
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
 
@@ -22,62 +24,71 @@ _PIECE = 1 << 18
 """Elements that are read at a time."""
 _MOST_LINES = 1 << 21
 """Rows or columns of a tensor that is looked at: each costs some 50 bytes."""
+_MOST_ORDERS = 24
+"""Orders of axes that are tried."""
 _CLOSE = 1e-9
 """How far the numbers of equal rows may be apart, relative to the largest: the rounding of their sums."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The numbers of a tensor's rows and columns."""
+class _Side(NamedTuple):
+    """A tensor: its shape, and what reads a range of its elements."""
 
-    rows: Floats
-    columns: Floats
+    shape: tuple[int, ...]
+    read: Callable[[int, int], Floats]
 
-    @classmethod
-    def of(cls, tensor: LazyTensor, shape: tuple[int, int]) -> _Lines:
-        """Read a tensor as a matrix of this shape."""
-        height, width = shape
-        across, down = _weights(width), _weights(height)
-        rows, columns = np.zeros(height), np.zeros(width)
-        read = float_elements(tensor)
+    def matrix(self) -> _Side:
+        """Return it as its first axis by all others."""
+        height = self.shape[0]
+        return _Side((height, math.prod(self.shape[1:])), self.read)
+
+    def lines(self, numbering: Sequence[int] | None = None) -> list[Floats]:
+        """Return for each axis the numbers of its lines: their products with the weights of all other axes.
+
+        Args:
+            numbering: for each axis which one it is, where axes of one size must be told apart.
+        """
+        shape = self.shape
+        weights = [_weights(size, axis) for size, axis in zip(shape, numbering or [0] * len(shape), strict=True)]
+        found = [np.zeros(size) for size in shape]
+        width = math.prod(shape[1:])
         step = max(_PIECE // width, 1)
-        for start in range(0, height, step):
-            stop = min(start + step, height)
-            block = read(start * width, stop * width).reshape(stop - start, width)
-            rows[start:stop] = block @ across
-            columns += down[start:stop] @ block
-        return cls(rows, columns)
+        for start in range(0, shape[0], step):
+            stop = min(start + step, shape[0])
+            block = self.read(start * width, stop * width).reshape(stop - start, *shape[1:])
+            part = [weights[0][start:stop], *weights[1:]]
+            found[0][start:stop] = _line(block, part, 0)
+            for axis in range(1, len(shape)):
+                found[axis] += _line(block, part, axis)
+        return found
 
 
 def relation(first: LazyTensor, second: LazyTensor) -> str:
     """Return how the second tensor holds the elements of the first, in words; an empty text where it does not.
 
-    The tensors differ, in their shapes or their elements.
+    The tensors differ, in their shapes or their elements. Of floats of two types the finer ones are rounded.
     """
-    shapes = _matrix(first.shape), _matrix(second.shape)
-    if any(shape is None or not 0 < max(shape) <= _MOST_LINES or 0 in shape for shape in shapes):
+    shapes = first.shape, second.shape
+    if any(not shape or 0 in shape or max(shape[0], math.prod(shape[1:])) > _MOST_LINES for shape in shapes):
         return ""
-    shape = shapes[0]
-    assert shape is not None
     try:
+        coarse = coarser(first, second)
+        one, other = (_Side(side.shape, float_elements(side, coarse)) for side in (first, second))
         with np.errstate(all="ignore"):
-            if first.shape == second.shape:
-                return _same_shape(first, second, shape)
-            if first.shape == second.shape[::-1]:
-                return _transposed(first, second, shape)
-            if len(first.shape) == len(second.shape):
-                return _padded(first, second)
+            return _exchanged(one, other) or _same_shape(one, other) or _padded(one, other)
     except (ReadError, MemoryError):
         return ""
-    return ""
 
 
-def _matrix(shape: tuple[int, ...]) -> tuple[int, int] | None:
-    return (int(shape[0]), int(np.prod(shape[1:], dtype=np.int64))) if shape else None
+def _weights(count: int, axis: int = 0) -> Floats:
+    return np.random.default_rng((count, axis)).standard_normal(count)
 
 
-def _weights(count: int) -> Floats:
-    return np.random.default_rng(count).standard_normal(count)
+def _line(block: Floats, weights: Sequence[Floats], axis: int) -> Floats:
+    """Return the numbers of one axis of a block."""
+    for other in reversed(range(block.ndim)):
+        if other != axis:
+            block = np.tensordot(block, weights[other], (other, 0))
+    return block
 
 
 def _agree(one: Floats, other: Floats) -> bool:
@@ -85,20 +96,32 @@ def _agree(one: Floats, other: Floats) -> bool:
     return bool(np.isfinite(scale) and scale > 0.0 and np.all(np.abs(one - other) <= _CLOSE * scale))
 
 
-def _transposed(first: LazyTensor, second: LazyTensor, shape: tuple[int, int]) -> str:
-    one, other = _Lines.of(first, shape), _Lines.of(second, shape[::-1])
-    return "the first one transposed" if _agree(one.rows, other.columns) and _agree(one.columns, other.rows) else ""
+def _exchanged(first: _Side, second: _Side) -> str:
+    """Return in which order the second tensor has the axes of the first."""
+    axes = range(len(first.shape))
+    orders = (
+        order
+        for order in itertools.permutations(axes)
+        if order != tuple(axes) and tuple(first.shape[axis] for axis in order) == second.shape
+    )
+    own: list[Floats] = []
+    for order in itertools.islice(orders, _MOST_ORDERS):
+        own = own or first.lines(axes)
+        if all(_agree(own[axis], lines) for axis, lines in zip(order, second.lines(order), strict=True)):
+            return "the first one transposed" if len(axes) == 2 else f"the first one with its axes in the order {order}"
+    return ""
 
 
-def _same_shape(first: LazyTensor, second: LazyTensor, shape: tuple[int, int]) -> str:
-    one, other = _Lines.of(first, shape), _Lines.of(second, shape)
-    unit = "rows" if len(first.shape) > 1 else "elements"
-    if shape[0] == shape[1] and _agree(one.rows, other.columns) and _agree(one.columns, other.rows):
-        return "the first one transposed"
-    if (order := _order(one.rows, other.rows)) is not None:
-        return f"{unit} of the first one {_arrangement(order)}"
-    if len(first.shape) > 1 and (order := _order(one.columns, other.columns)) is not None:
-        return f"columns of the first one {_arrangement(order)}"
+def _same_shape(first: _Side, second: _Side) -> str:
+    """Return in which order the second tensor has the lines of the first one's first axis, or those across it."""
+    if first.shape != second.shape:
+        return ""
+    units = ("rows", "columns") if len(first.shape) > 1 else ("elements", "")
+    one, other = first.matrix().lines(), second.matrix().lines()
+    for unit, lines, others in zip(units, one, other, strict=True):
+        order = _order(lines, others) if unit else None
+        if order is not None:
+            return f"{unit} of the first one {_arrangement(order)}"
     return ""
 
 
@@ -139,8 +162,10 @@ def _factors(count: int, order: NDArray[np.int64]) -> Iterator[tuple[int, int, i
             yield count // (size * blocks * parts), parts, blocks, size
 
 
-def _padded(first: LazyTensor, second: LazyTensor) -> str:
+def _padded(first: _Side, second: _Side) -> str:
     """Return whether one tensor is the other with further rows or columns behind or before."""
+    if len(first.shape) != len(second.shape):
+        return ""
     axes = [axis for axis, sizes in enumerate(zip(first.shape, second.shape, strict=True)) if sizes[0] != sizes[1]]
     if len(axes) != 1 or axes[0] > 1:
         return ""
@@ -158,13 +183,12 @@ def _padded(first: LazyTensor, second: LazyTensor) -> str:
     return ""
 
 
-def _rest(longer: LazyTensor, shorter: LazyTensor, axis: int, before: int) -> float | None:
+def _rest(longer: _Side, shorter: _Side, axis: int, before: int) -> float | None:
     """Return the value of what the longer tensor has more, NaN for several values; None where the others differ."""
-    height, width = _matrix(longer.shape)  # type: ignore[misc]
-    inner = int(np.prod(longer.shape[axis + 1 :], dtype=np.int64))
+    inner = math.prod(longer.shape[axis + 1 :])
     own, part = longer.shape[axis] * inner, shorter.shape[axis] * inner
-    read, read_part = float_elements(longer), float_elements(shorter)
-    lines = height * width // own
+    read, read_part = longer.read, shorter.read
+    lines = math.prod(longer.shape) // own
     values: set[float] = set()
     piece = max(_PIECE // max(own, 1), 1)
     for start in range(0, lines, piece):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
-from msprobe.core.tensors.numpy_ops import decode
+from msprobe.core.tensors.numpy_ops import decode, rounded
 from msprobe.numerics.metrics.pair_sums import PairSums, pair_sums
 
 _CHUNK_BYTES = 1 << 20
@@ -51,11 +51,19 @@ class Similarity:
     problem: str = ""
     steps: int | None = None
     equal_norms: bool = False
-    """Whether both have the same norm, as those have that hold the same elements in another order."""
+    """Whether both have the same norm, as those have that hold the same elements in another order, up to the rounding
+    of the coarser type where there are two."""
 
 
-def float_elements(tensor: LazyTensor) -> Callable[[int, int], Floats]:
-    """Return a function that reads a range of real elements as float64.
+def coarser(first: LazyTensor, second: LazyTensor) -> DType | None:
+    """Return the type of fewer digits of two tensors of floats of different types; None for others."""
+    types = find_dtype(first.dtype), find_dtype(second.dtype)
+    floats = [one for one in types if one is not None and one.kind is DtypeKind.FLOAT]
+    return min(floats, key=lambda one: one.digits) if len(floats) == 2 and types[0] is not types[1] else None
+
+
+def float_elements(tensor: LazyTensor, coarse: DType | None = None) -> Callable[[int, int], Floats]:
+    """Return a function that reads a range of real elements as float64, rounded to ``coarse`` where it is given.
 
     Raises:
         ReadError: the elements are complex, or of an unknown type.
@@ -63,7 +71,9 @@ def float_elements(tensor: LazyTensor) -> Callable[[int, int], Floats]:
     elements = _Elements.of(tensor)
     if elements.parts != 1:
         raise ReadError(f"elements of type {tensor.dtype} are no real numbers")
-    return lambda start, stop: elements.values(start, stop, exact=False)
+    if coarse is None or coarse is elements.dtype:
+        return lambda start, stop: elements.values(start, stop, exact=False)
+    return lambda start, stop: rounded(elements.values(start, stop, exact=False), coarse)
 
 
 def similarity(first: LazyTensor, second: LazyTensor) -> Similarity:
@@ -119,8 +129,13 @@ def concluded(first: LazyTensor, second: LazyTensor, parts: Sequence[PairSums | 
         distance,
         _cosine(total.dot, total.first, total.second),
         steps=total.steps,
-        equal_norms=math.isclose(total.first, total.second, rel_tol=_SAME_NORM),
+        equal_norms=math.isclose(total.first, total.second, rel_tol=_norm_tolerance(first, second)),
     )
+
+
+def _norm_tolerance(first: LazyTensor, second: LazyTensor) -> float:
+    coarse = coarser(first, second)
+    return _SAME_NORM if coarse is None else 2.0 * coarse.unit_roundoff
 
 
 def _cosine(dot: float, square_first: float, square_second: float) -> float | None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.torch
 
 RATE = 0.01
 ONCE = (0.0, True, 1)
+LAST = (*ONCE, True)
 State = dict[str, Any]
 
 
@@ -47,11 +48,24 @@ def rmsprop(p: torch.Tensor, state: State, rate: float, share: float) -> None:
     p.data -= rate * p.grad / (square.sqrt() + 1e-8)  # rmsprop
 
 
+def twice(p: torch.Tensor, state: State, rate: float, share: float) -> None:
+    speed = state.setdefault("speed", torch.zeros_like(p))
+    speed.mul_(share).add_(p.grad * 2)  # momentum
+    p.sub_(rate * speed)
+
+
+def added(p: torch.Tensor, state: State, rate: float, share: float) -> None:
+    speed = state.setdefault("speed", torch.zeros_like(p))
+    speed.mul_(share).add_(p.grad)
+    p.add_(rate * speed)  # momentum
+
+
 OWN: dict[str, tuple[Callable[..., None], float, Callable[[Any], torch.optim.Optimizer]]] = {
     "momentum": (momentum, 0.9, lambda p: torch.optim.SGD(p, RATE, momentum=0.9)),
     "adam": (adam, 0.9, lambda p: torch.optim.AdamW(p, RATE, (0.9, 0.99), weight_decay=0.1)),
     "rmsprop": (rmsprop, 0.99, lambda p: torch.optim.RMSprop(p, RATE)),
 }
+WRONG = {name: (update, 0.9, OWN["momentum"][2]) for name, update in (("twice", twice), ("added", added))}
 
 
 class Plain:
@@ -83,13 +97,25 @@ class Own(torch.optim.Optimizer):
 
 
 def record(
-    folder: Path, name: str, written: str, rate: float = RATE, share: float = 0.0, clip: bool = True, steps: int = 3
+    folder: Path,
+    name: str,
+    written: str,
+    rate: float = RATE,
+    share: float = 0.0,
+    clip: bool = True,
+    steps: int = 3,
+    used: bool = False,
 ) -> None:
-    """Train a small network; ``written`` says who wrote the optimizer: the framework, or the program in which way."""
+    """Train a small network.
+
+    Args:
+        written: who wrote the optimizer: the framework, or the program in which way.
+        used: whether the step goes on with the parameters after the update.
+    """
     forget()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
-    update, usual, framework = OWN[name]
+    update, usual, framework = {**OWN, **WRONG}[name]
     kind = {"plain": Plain, "own": Own}.get(written)
     optimizer: Any = (
         kind(model.parameters(), update, rate, share or usual) if kind is not None else framework(model.parameters())
@@ -103,6 +129,8 @@ def record(
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
         optimizer.step()  # update
+        if used:
+            torch.nn.functional.mse_loss(model[0](x), torch.zeros(6, 16)).backward()
         debugger.stop()
         debugger.step()
     forget()
@@ -150,3 +178,18 @@ def test_gradients_that_one_side_clips_are_named_beside_an_own_optimizer(recordi
     pair = [recordings(record, "momentum", "own", RATE, 0.0, False), recordings(record, "momentum", "framework")]
     found = compared(pair, turned).first_divergence
     assert found is not None and "clip" in found.reason
+
+
+@pytest.mark.matrix("wide", sample="each value")
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rate", [RATE, RATE / 20], ids=["clear", "near the tolerance"])
+@pytest.mark.parametrize("written", ["own", "plain"])
+@pytest.mark.parametrize("fault", [*WRONG, "momentum"])
+def test_a_wrong_update_is_named_where_it_is_made_and_not_where_the_weight_is_used(
+    recordings: Recordings, fault: str, written: str, rate: float, turned: bool
+) -> None:
+    wrong = (3 if fault == "momentum" else 1) * rate
+    pair = [recordings(record, name, written, own, *LAST) for name, own in ((fault, wrong), ("momentum", rate))]
+    found = compared(pair, turned).first_divergence
+    assert found is not None and found.step == 0
+    assert "# momentum" in found.source and "# momentum" in (found.golden_source or found.source)

@@ -353,12 +353,27 @@ def narrow_gates(debugger: Debugger) -> None:
         optimizer.step()
 
 
+def averaged_copy(debugger: Debugger, repeated: bool = False) -> None:
+    """A copy with averaged weights is evaluated on the last batch before every second step."""
+    model = nn.Linear(8, 2)
+    average, batches = copy.deepcopy(model).eval(), torch.randn(6, 4, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number in steps(debugger, model, 6):
+        if number % 2:
+            with torch.no_grad():
+                average(batches[number - 1])
+        optimizer.zero_grad()
+        batch = batches[number % 3 if repeated else number]
+        F.cross_entropy(model(batch), torch.randint(0, 2, (4,))).backward()
+        optimizer.step()
+
+
 PROGRAMS: dict[str, Callable[..., None]] = {
     program.__name__: program
     for program in (
         convolutions_with_validation, evaluation_between_trainings, frozen_backbone, low_rank_adapters, adversaries,
         accumulated, cleared_by_hand, scaled, tied_language_model, teacher, value_learning, one_batch, unused_parts,
-        variational, narrow_gates,
+        variational, narrow_gates, averaged_copy,
     )
 }  # fmt: skip
 TRANSFORMERS = ("llama", "mixtral", "gpt2", "bert", "bert_classifier", "vit", "t5")

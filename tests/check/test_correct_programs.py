@@ -11,7 +11,7 @@ from tests.matrices import matrix_params
 
 pytest.importorskip("torch")
 
-from tests.check.correct_programs import PROGRAMS, TRANSFORMERS, transformer, transformer_in_autocast
+from tests.check.correct_programs import PROGRAMS, TRANSFORMERS, averaged_copy, transformer, transformer_in_autocast
 from tests.check.functional_programs import FUNCTIONAL
 from tests.check.lookalike_programs import LOOKALIKES
 
@@ -42,3 +42,10 @@ def test_nothing_is_found_in_models_of_transformers(tmp_path: Path, name: str) -
     pytest.importorskip("transformers")
     assert judged(tmp_path / "float32", transformer, name).findings == []
     assert judged(tmp_path / "autocast", transformer_in_autocast, name).findings == []
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("repeated", [False, True])
+def test_an_evaluation_in_some_steps_is_no_batch_of_theirs(tmp_path: Path, repeated: bool) -> None:
+    hints = [one.rule for one in judged(tmp_path / "dump", averaged_copy, repeated).hints]
+    assert ("batches_repeat" in hints) is repeated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from msprobe.core.store.tensor_reader import LazyTensor
 SOURCE = np.random.default_rng(0)
 
 
-def tensor(values: NDArray[np.float32]) -> LazyTensor:
-    return LazyTensor(values.shape, "float32", lambda: values)
+def tensor(values: NDArray[Any]) -> LazyTensor:
+    return LazyTensor(values.shape, values.dtype.name, lambda: values)
 
 
 def drawn(*shape: int) -> NDArray[np.float32]:
@@ -29,6 +30,7 @@ QKV = drawn(24, 6)  # 3 parts, 4 heads, 2 rows each
 ROTARY = drawn(16, 5)  # 2 heads of 8 rows, halves against pairs
 SQUARE = drawn(7, 7)
 WORDS = drawn(30, 4)
+CONV, CUBE = drawn(5, 3, 2, 2), drawn(4, 4, 4)
 ORDER = SOURCE.permutation(24)
 
 
@@ -65,10 +67,24 @@ ORDER = SOURCE.permutation(24)
         pytest.param(WORDS, drawn(32, 4), "", id="others and more"),
         pytest.param(WORDS, drawn(4, 30), "", id="other shape"),
         pytest.param(WORDS, drawn(60, 2), "", id="both axes"),
+        pytest.param(CONV, CONV.transpose(1, 0, 2, 3), "with its axes in the order (1, 0, 2, 3)", id="in and out"),
+        pytest.param(CONV, CONV.transpose(2, 3, 1, 0), "with its axes in the order (2, 3, 1, 0)", id="channels last"),
+        pytest.param(CONV, CONV.transpose(0, 1, 3, 2), "with its axes in the order (0, 1, 3, 2)", id="a kernel's axes"),
+        pytest.param(CUBE, CUBE.transpose(1, 2, 0), "with its axes in the order (1, 2, 0)", id="axes of one size"),
+        pytest.param(CUBE, drawn(4, 4, 4), "", id="another cube"),
+        pytest.param(CONV, drawn(3, 5, 2, 2), "", id="other axes"),
+        pytest.param(QKV, QKV[ORDER].astype(np.float16), "rows of the first one in another order", id="rows cast"),
+        pytest.param(
+            QKV.astype(np.float16), QKV[:, ::-1], "columns of the first one in reverse order", id="columns up"
+        ),
+        pytest.param(QKV, QKV.T.astype(np.float16), "the first one transposed", id="transposed and cast"),
+        pytest.param(CONV, CONV.transpose(1, 0, 2, 3).astype(np.float16), "axes in the order", id="axes cast"),
+        pytest.param(WORDS, np.pad(WORDS, ((0, 2), (0, 0))).astype(np.float16), "2 rows of 0 more", id="padded, cast"),
+        pytest.param(QKV, drawn(24, 6).astype(np.float16), "", id="others cast"),
         pytest.param(np.zeros((3, 4), np.float32), np.zeros((4, 3), np.float32), "", id="zeros"),
     ],
 )
-def test_words(first: NDArray[np.float32], second: NDArray[np.float32], words: str) -> None:
+def test_words(first: NDArray[Any], second: NDArray[Any], words: str) -> None:
     said = relation(tensor(first), tensor(second))
     assert words in said if words else not said
 
@@ -87,11 +103,14 @@ def test_the_comparison_of_two_files_says_it(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     same = drawn(3)
-    save_file({"qkv": QKV, "head": WORDS, "norm": same}, tmp_path / "a.safetensors")
+    save_file({"qkv": QKV, "head": WORDS, "norm": same, "half": QKV}, tmp_path / "a.safetensors")
     swapped = np.ascontiguousarray(QKV[ORDER])
-    save_file({"qkv": swapped, "head": np.pad(WORDS, ((0, 2), (0, 0))), "norm": same}, tmp_path / "b.safetensors")
+    wider = np.pad(WORDS, ((0, 2), (0, 0)))
+    half = swapped.astype(np.float16)
+    save_file({"qkv": swapped, "head": wider, "norm": same, "half": half}, tmp_path / "b.safetensors")
     result = compare_checkpoints(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
     entries = result.document()
+    assert "another order" in entries["half"]["relation"]
     assert "another order" in entries["qkv"]["relation"]
     assert entries["head"]["relation"] == "the first one with 2 rows of 0 more behind it"
     assert "relation" not in entries["norm"]

@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dy
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.capture.containers import DEPTH_LIMIT, with_parts
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.session.debugger import models_with_prefixes
 
@@ -56,7 +57,8 @@ class TorchPerturbation:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         patches = Patches()
-        patches.plan(nn.Module, "__call__", self._call_with_moved(nn.Module.__call__))
+        place = place_of(nn.Module, "__call__")
+        patches.plan(*place, self._call_with_moved(getattr(*place)))
         with patches.in_force():
             yield
 

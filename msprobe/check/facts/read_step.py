@@ -109,6 +109,7 @@ class _Reader:
         self._functions: list[FunctionCall] = []
         self._collectives: list[Collective] = []
         self._batch: list[BatchTensor] = []
+        self._fed: dict[tuple[str, bool], list[str]] = {}  # the calls that get data, in training and in evaluation
         self._made: set[int] = set()
         self._frozen = {
             mark_of(one.left) for one in self._known.values() if one.left is not None and not one.requires_grad
@@ -298,7 +299,15 @@ class _Reader:
             if not has_mark(raw):
                 continue
             self._made.add(own)
-            self._batch.append(BatchTensor(f"{call.name}{leaf.suffix}", call.path, tensor_of(raw), call.place))
+            consumer, use = f"{call.name}{leaf.suffix}", f"{self._use(call)}{leaf.suffix}"
+            self._batch.append(BatchTensor(consumer, call.path, tensor_of(raw), call.place, use))
+
+    def _use(self, call: Call) -> str:
+        evaluation = self._in_evaluation(call.name)
+        fed = self._fed.setdefault((call.stem, evaluation), [])
+        if call.name not in fed[-1:]:
+            fed.append(call.name)
+        return f"{call.stem}.{'evaluation' if evaluation else 'training'}.{len(fed)}"
 
     def _collective(self, call: Call) -> Collective:
         group_id = call.body.get("group_id")

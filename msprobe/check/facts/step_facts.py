@@ -191,12 +191,22 @@ class Collective(NamedTuple):
 
 
 class BatchTensor(NamedTuple):
-    """A tensor that no recorded call made: the data of the step, or a buffer."""
+    """A tensor that no recorded call made: the data of the step, or a buffer.
+
+    Attributes:
+        consumer: the argument that it is.
+        module: the path of the module around that call.
+        value: the tensor.
+        place: where the call stands in the dump.
+        use: the argument, by the number that its call has among those that get data in training or in evaluation: an
+            evaluation that is in some steps only does not move the others.
+    """
 
     consumer: str
     module: str
     value: Tensor
     place: int
+    use: str = ""
 
 
 class OutsideWeight(NamedTuple):

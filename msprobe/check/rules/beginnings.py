@@ -11,7 +11,7 @@ from msprobe.check.facts.calls import Call
 from msprobe.check.facts.patterns import NUMBER, pattern_of
 from msprobe.check.facts.read_step import StepView
 from msprobe.check.facts.run_facts import ParameterHistory, RunFacts, gradient_of, histories
-from msprobe.check.facts.step_facts import StepFacts, Tensor
+from msprobe.check.facts.step_facts import BatchTensor, StepFacts, Tensor
 from msprobe.check.findings import Certainty, Finding
 from msprobe.check.needs import BACKWARD, CALLS, OPTIMIZERS, PARAMETERS, STEPS
 from msprobe.check.rule import Rule
@@ -112,12 +112,12 @@ def repeated_batches(run: RunFacts) -> Iterator[Finding]:
     """Yield batches that come several times, where other ones come between or after them."""
     for rank, steps in run.by_rank():
         workers = max(map(_workers, steps))
-        names, order = _batches(steps, workers)
+        uses, order = _batches(steps, workers)
         first = next((at for at in range(1, len(order)) if order[at] in order[:at]), None)
         if first is not None:
             earlier = steps[order.index(order[first])].step
             certainty, reason = _repetition(_runs(order), workers, steps[first].step, earlier)
-            call = names[0].split(".input", 1)[0]
+            call = _inputs(steps[first])[uses[0]].consumer.split(".input", 1)[0]
             yield Finding("batches_repeat", reason, certainty, steps[first].step, rank, call=call)
 
 
@@ -128,7 +128,7 @@ def _batches(steps: Sequence[StepFacts], workers: int) -> tuple[list[str], list[
     each of many workers has loaded it.
     """
     given = [_inputs(facts) for facts in steps]
-    orders = {name: [one[name] for one in given] for name in sorted(set.intersection(*map(set, given)))}
+    orders = {name: [one[name].value for one in given] for name in sorted(set.intersection(*map(set, given)))}
     moving = {
         name: order for name, order in orders.items() if len(order) <= workers or len({one.key for one in order}) > 1
     }
@@ -163,10 +163,10 @@ def _workers(facts: StepFacts) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def _inputs(facts: StepFacts) -> dict[str, Tensor]:
-    """Return the inputs of a step with enough numbers not to be equal by chance, by the call that gets each."""
+def _inputs(facts: StepFacts) -> dict[str, BatchTensor]:
+    """Return the inputs of a step with enough numbers not to be equal by chance, by what uses each."""
     return {
-        one.consumer: one.value
+        one.use or one.consumer: one
         for one in facts.batch
         if not one.value.is_constant and one.value.is_measured and one.value.size >= _FEWEST_NUMBERS
         if not one.value.is_mask and not _OWN_VECTORS.search(one.consumer)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import never
 
@@ -58,17 +59,19 @@ class ReplacedMethods:
         self.applied = False
         while self._replaced:
             owner, original = self._replaced.popitem()
-            if vars(owner).get(self._name) is self._wrappers[original]:
-                setattr(owner, self._name, original)
+            place, name = place_of(owner, self._name)
+            if vars(place).get(name) is self._wrappers[original]:
+                setattr(place, name, original)
 
     def _replace(self, owner: type) -> None:
-        original = vars(owner).get(self._name)
+        place, name = place_of(owner, self._name)
+        original = vars(place).get(name)
         if owner in self._replaced or not isinstance(original, FunctionType):
             return
         if original not in self._wrappers:
             self._wrappers[original] = self._wrap(original)
         self._replaced[owner] = original
-        setattr(owner, self._name, self._wrappers[original])
+        setattr(place, name, self._wrappers[original])
 
 
 def wrap_direct_call(

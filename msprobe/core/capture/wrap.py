@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
+from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 
 
@@ -172,7 +173,7 @@ def module_call_in_place(
         make: makes a wrapper.
         current: holds the current observer.
     """
-    present = kind.__call__
+    present = getattr(*place_of(kind, "__call__"))
     present = next((original for original, wrapper in known.items() if wrapper is present), present)
     if present not in known:
         known[present] = make(present)

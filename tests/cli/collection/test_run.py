@@ -142,6 +142,57 @@ def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp
         assert losses == ["Functional.mse_loss.0.forward", "Functional.mse_loss.0.backward"]
 
 
+PARTS = """
+import sys
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+        self.head = nn.Linear(8, 1)
+
+
+torch.manual_seed(0)
+m = Net()
+optimizer = torch.optim.SGD(m.parameters(), 0.1)
+for _ in range(3):
+    x = torch.ones(2, 4)
+    exec(sys.argv[1])
+    optimizer.zero_grad()
+    y.square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("y = m.head(m.body(x))", id="calls"),
+        pytest.param("y = m.body.forward(x); y = m.head.forward(y)", id="forward"),
+        pytest.param("y = m.head.forward(m.body.forward(x))", id="forward-looked-up-first"),
+    ],
+)
+def test_the_call_that_begins_an_iteration_is_recorded_in_it(tmp_path: Path, call: str) -> None:
+    script(tmp_path, level="L0")
+    (tmp_path / "train.py").write_text(PARTS)
+    assert attached(tmp_path, "train.py", call).returncode == 0
+    for place in find_dumps(tmp_path / "dump"):
+        dump = load_dump(place)
+        calls = [name for name in dump.data if name.endswith(("ward.0", "ward.1"))]
+        assert sorted(calls) == sorted(
+            f"Module.{part}.{direction}.0"
+            for part in ("body.0.Linear", "body.1.ReLU", "body.Sequential", "head.Linear")
+            for direction in ("forward", "backward")
+        )
+        assert all("output" in dump.data[name] for name in calls)
+        assert dump.construct["Module.body.0.Linear.forward.0"] == "Module.body.Sequential.forward.0"
+    assert len(find_dumps(tmp_path / "dump")) == 3
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_model_can_be_named(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ import functools
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, cast
 
 import torch
@@ -35,6 +37,7 @@ from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.slots import Slot
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.interruption import ignored
@@ -118,6 +121,9 @@ class Attachment:
         self._empty = False  # an optimizer has begun it, and called no model yet
         self._for_training: set[Site] = set()
         self._for_evaluation: set[Site] = set()
+        self._began: Site | None = None  # the call that has begun the iteration
+        self._beginnings: Counter[Site] = Counter()  # how many iterations each call has begun
+        self._between: dict[Site, int] = {}  # calls that came after an iteration, and how many there were
         self._closures_call = True
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
@@ -131,14 +137,12 @@ class Attachment:
         The standard output is that of the program, which knows nothing of msprobe: what is logged goes to stderr.
         """
         use_stream("stderr")
-        call = self._observed_call(nn.Module.__call__)
-        skip_in_dynamo(call)
         patches = self._patches
-        patches.plan(nn.Module, "__call__", functools.wraps(nn.Module.__call__)(call))
+        patches.plan(nn.Module, "__call__", _outermost(nn.Module.__call__, self._observed_call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
-        patches.plan(torch.autograd, "backward", self._observed_backward(torch.autograd.backward))
+        patches.plan(torch.autograd, "backward", _outermost(torch.autograd.backward, self._observed_backward))
         for owner in (torch.optim.Optimizer, nn.Module):
-            patches.plan(owner, "zero_grad", self._observed_clearing(owner.zero_grad))
+            patches.plan(owner, "zero_grad", _outermost(owner.zero_grad, self._observed_clearing))
         patches.plan(nn.Module, "register_parameter", self._observed_making(nn.Module.register_parameter))
         loader = dataloader._BaseDataLoaderIter
         patches.plan(loader, "__next__", self._observed_loading(loader.__next__))
@@ -159,25 +163,23 @@ class Attachment:
 
     # ---------------------------------------------------------------- what stands for functions of torch
 
-    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _observed_call(self, slot: Slot) -> Any:
         # the frame must not look up global names: it may stand for a method of the program (see with_globals_of)
         traced, thread, by_name, observe = is_traced, self._thread, self._models.wanted is not None, self._called
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
             if traced() or self._disabled or (thread.inside and not by_name) or not observe(module):
-                return original(module, *args, **kwargs)
+                return slot.function(module, *args, **kwargs)
             thread.inside += 1
             try:
-                return original(module, *args, **kwargs)
+                return slot.function(module, *args, **kwargs)
             finally:
                 thread.inside -= 1
 
         return call
 
     def _observed_forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        call = with_globals_of(original, self._observed_call(original))
-        skip_in_dynamo(call)
-        return call
+        return _outermost(original, lambda slot: with_globals_of(original, self._observed_call(slot)))
 
     def _observed_function(self, function: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """Return what calls a compiled function, in which calls of models are not seen, as calls of its models."""
@@ -201,24 +203,22 @@ class Attachment:
 
         return call
 
-    def _observed_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
+    def _observed_backward(self, slot: Slot) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._complete and not is_traced():
                 self._goes_on()
-            result = original(*args, **kwargs)
+            result = slot.function(*args, **kwargs)
             if not is_traced() and self._open:
                 self._went_backward()
             return result
 
         return backward
 
-    def _observed_clearing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
+    def _observed_clearing(self, slot: Slot) -> Any:
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             if not (is_traced() or self._disabled or self._thread.inside or self._optimizers.updating):
                 self._clear(owner, call_site())
-            return original(owner, *args, **kwargs)
+            return slot.function(owner, *args, **kwargs)
 
         return zero_grad
 
@@ -304,6 +304,8 @@ class Attachment:
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
         call = _Call(model, module, part, site)
+        if self._tentative is not None and site in self._beginnings:
+            self._set_apart(self._tentative, site)
         if self._is_aside(model, part):
             self._call_aside(call)
         else:
@@ -338,6 +340,20 @@ class Attachment:
             self._forget_evaluation()
         else:
             self._leave_out()
+
+    def _set_apart(self, begun: Site, site: Site) -> None:
+        """Forget the iteration that ``begun`` has begun, where other ones began with the call at ``site`` without it.
+
+        What comes so after the first iteration comes after iterations, such as the evaluation of averaged weights.
+        What comes later, before one iteration after another, belongs to them: a teacher that is asked after a warm-up.
+        """
+        if begun == site or begun in self._for_training:
+            return
+        if self._beginnings[site] == 1:
+            self._forget_evaluation()
+        elif self._between.get(begun) != self._ended - 1:
+            self._between[begun] = self._ended
+            self._forget()
 
     def _leave_out(self) -> None:
         """Record nothing of an evaluation."""
@@ -406,6 +422,8 @@ class Attachment:
 
     def _record(self, call: _Call) -> None:
         """Begin or continue the iteration that a call belongs to."""
+        if not self._open:
+            self._began = call.site
         if not self._running:
             self._start(call.model)
         elif id(call.module) not in self._started:
@@ -508,15 +526,23 @@ class Attachment:
         self._open = self._running = self._complete = False
         self._collection.end()
         self._ended += 1
+        if self._began is not None:
+            self._beginnings[self._began] += 1
+            self._began = None
         called = self._iterations.called()
-        for model in self._models:
-            model.recorded = model.recorded or model.number in called
+        new = [model for model in self._models if not model.recorded and model.number in called]
+        for model in new:
+            model.recorded = True
         if self._ended == 1:
             self._introduce()
+        elif new:
+            subject = self._collection.subject
+            logger.info("%s is attached to %s too, called later than the others", subject, ", ".join(map(str, new)))
 
     def _forget(self) -> None:
         self._open = self._running = False
-        self._tentative = None
+        self._tentative = self._began = None
+        self._iterations.forget()
         self._collection.forget()
 
     def _forget_evaluation(self) -> None:
@@ -608,6 +634,17 @@ class Attachment:
             self._running = False
             with ignored(Exception):
                 self._collection.pause()
+
+
+def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) -> Any:
+    """Return a function in the place of ``original`` that runs before what records its calls: it may begin an
+    iteration, which the call then belongs to, or end one."""
+    slot = Slot(original)
+    outer: FunctionType = observed(slot)
+    functools.update_wrapper(outer, original)
+    slot.keep_outermost(outer)
+    skip_in_dynamo(outer)
+    return outer
 
 
 def _compiled_code_ran() -> bool:

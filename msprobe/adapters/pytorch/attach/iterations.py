@@ -106,6 +106,10 @@ class Iterations:
         """Take note of a call that may belong to the next iteration, which has not begun."""
         self._ahead.add((id(owner), site))
 
+    def forget(self) -> None:
+        """Take the calls of this iteration for such as may belong to the next one."""
+        self._ahead |= self._since
+
     def watch(self, model: nn.Module, optimized: bool) -> None:
         """Look for changes by hand of a model that is trained; ``optimized``: whether there is an optimizer."""
         self._parameters.watch(model, optimized)

@@ -17,6 +17,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compile.compiled_models import inner_model, is_compiled
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, restore_original_call, skip_in_dynamo
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.slots import place_of
 
 
 class CallCounter:
@@ -30,12 +31,13 @@ class CallCounter:
 
     def watch(self, model: nn.Module, report: Callable[[], None]) -> Callable[[], None]:
         """Call ``report`` at each call of ``model``, until the returned function is called."""
-        original = nn.Module.__call__
+        place = place_of(nn.Module, "__call__")
+        original = getattr(*place)
         if original not in self._functions:
             self._functions[original] = self._counting_call(original)
         self._model, self._report, self._inside_wrapper = weakref.ref(model), report, False
         patches = Patches()
-        patches.plan(nn.Module, "__call__", self._functions[original])
+        patches.plan(*place, self._functions[original])
         patches.apply()
 
         def stop() -> None:

@@ -23,6 +23,7 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.declared_shards import note_fed
 from msprobe.core.dump.session.input_override import FedInputs
@@ -39,7 +40,8 @@ class TorchInputTap:
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
         patches = Patches()
-        patches.plan(nn.Module, "__call__", self._call_with_recorded(nn.Module.__call__, source))
+        place = place_of(nn.Module, "__call__")
+        patches.plan(*place, self._call_with_recorded(getattr(*place), source))
         with patches.in_force():
             yield
 

@@ -42,6 +42,7 @@ from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards
 from msprobe.core.capture.direct_calls import ReplacedMethods, wrap_direct_call
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches, Undo, note_applied
+from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.capture.wrap import Tracing, module_call_in_place, wrap_module_call
 from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
@@ -179,7 +180,7 @@ class TorchModuleTap:
     def attach(self) -> Iterator[None]:
         patches = Patches()  # one function for all starts: compiled code depends on which it is
         observed = module_call_in_place(nn.Module, self._observed, self._observed_call, self._current)
-        patches.plan(nn.Module, "__call__", observed)
+        patches.plan(*place_of(nn.Module, "__call__"), observed)
         end = Undo(functools.partial(setattr, CALLS, "target", None))
         note_applied(end)
         try:

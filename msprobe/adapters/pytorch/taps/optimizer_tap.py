@@ -24,6 +24,7 @@ from msprobe.adapters.pytorch.taps.training.nested_backward import NestedBackwar
 from msprobe.adapters.pytorch.taps.training.training_calls import clipping_facts, generation_calls, scheduler_calls
 from msprobe.core.capture.observer import CurrentObserver, Group
 from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.slots import place_of
 
 _STEP = "Optimizer.step#"  # the name of the profiler block in which torch runs a step and its hooks
 _NAMES_SHOWN = 8
@@ -175,9 +176,11 @@ class TorchOptimizerTap:
     def _gradient_calls(self) -> Patches:
         """Return patches that report where gradients are computed and cleared."""
         patches = Patches()
-        patches.plan(torch.autograd, "backward", self._reported_backward(torch.autograd.backward))
+        backward = place_of(torch.autograd, "backward")
+        patches.plan(*backward, self._reported_backward(getattr(*backward)))
         for owner in (torch.optim.Optimizer, torch.nn.Module):
-            patches.plan(owner, "zero_grad", self._reported_clearing(owner.zero_grad))
+            zero_grad = place_of(owner, "zero_grad")
+            patches.plan(*zero_grad, self._reported_clearing(getattr(*zero_grad)))
         return patches
 
     def _reported_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,7 +209,7 @@ class TorchOptimizerTap:
                 return original(*args, **kwargs)
             self._threads.note()
             result = original(*args, **kwargs)
-            observer = self._current.observer  # none where this call has begun the next iteration (attach)
+            observer = self._current.observer
             if observer is not None:
                 observer.gradient_call("zero_grad")
             return result

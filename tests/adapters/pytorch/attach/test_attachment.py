@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 
 import pytest
@@ -72,6 +73,37 @@ def test_validation_of_averaged_weights_is_no_iteration() -> None:
             for _ in range(3):
                 features(average)
     assert notes.iterations == [{"Net"}] * 3
+
+
+ALONE, BOTH = {"Net"}, {"Net", "Encoder:Encoder"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "iterations"),
+    [
+        pytest.param((2, 4, 6), [ALONE] * 8, id="every second time"),
+        pytest.param((1, 3, 5, 7), [ALONE] * 8, id="from the first time on"),
+        pytest.param((1, 2, 3, 4, 5, 6, 7), [ALONE] * 8, id="after each iteration"),
+        pytest.param((0, 2, 4), [BOTH] * 8, id="before the first iteration"),
+        pytest.param((4, 5, 6, 7), [ALONE] * 5 + [BOTH] * 3, id="before each iteration after a warm-up"),
+    ],
+)
+def test_a_single_call_before_some_iterations_is_evaluation(
+    asked: tuple[int, ...], iterations: list[set[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that the iterations need is called before the first one, or before one after another."""
+    with followed() as notes:
+        model, other = Net(), Encoder().requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for time in range(8):
+            if time in asked:
+                features(other)
+            optimizer.zero_grad()
+            model(X).mean().backward()
+            optimizer.step()
+    assert notes.iterations == iterations
+    named = re.search("attached to [^;]*Encoder as Module.Encoder", capsys.readouterr().err)
+    assert bool(named) is (iterations[-1] == BOTH)
 
 
 def test_a_model_in_evaluation_mode_beside_one_that_trains() -> None:
