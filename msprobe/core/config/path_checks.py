@@ -3,7 +3,6 @@
 ``load_config`` does not check that: its result is the same on every machine.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,11 +42,11 @@ def _problems(config: DumpConfig) -> Iterator[Problem]:
     section = config.section
     for key, expected in section.input_folders.items():
         folder = getattr(section, key)
-        if folder and not os.path.isdir(folder):
+        if folder and not Path(folder).is_dir():
             yield Problem(f"{config.task}.{key}", folder, expected)
     if isinstance(config.custom_apis, str):
         yield from _file_problems(config.custom_apis)
-    if config.load and not os.path.isdir(config.load.path):
+    if config.load and not Path(config.load.path).is_dir():
         expected = "there is no such directory; give the dump_path of the run that recorded the inputs"
         yield Problem("load.path", config.load.path, expected)
 
@@ -64,7 +63,7 @@ def _file_problems(custom_apis: str) -> Iterator[Problem]:
 
 
 def _is_file(custom_apis: object) -> bool:
-    return isinstance(custom_apis, str) and os.path.isfile(custom_apis)
+    return isinstance(custom_apis, str) and Path(custom_apis).is_file()
 
 
 def listed_apis(custom_apis: Any) -> Mapping[str, tuple[str, ...]]:

@@ -102,7 +102,7 @@ _WRITTEN = (*DOCUMENTS, JOURNAL, ERRORS)
 
 def clear_earlier_run(folder: Path) -> None:
     """Remove the dump of an earlier run from ``folder``, with a warning. Only files that msprobe writes are removed."""
-    if any(os.path.lexists(folder / name) for name in _WRITTEN):
+    if any((folder / name).is_symlink() or (folder / name).exists() for name in _WRITTEN):
         logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
         remove_documents(folder)
 

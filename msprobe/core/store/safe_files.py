@@ -81,7 +81,7 @@ def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
 def _is_refused(error: OSError) -> bool:
     """Return whether something cannot be made although its folder is there, as below ``/proc``."""
     path = error.filename
-    return isinstance(path, str) and error.filename2 is None and os.path.isdir(os.path.dirname(path) or ".")
+    return isinstance(path, str) and error.filename2 is None and Path(os.path.dirname(path) or ".").is_dir()
 
 
 _DEVICES = Path("/dev")
