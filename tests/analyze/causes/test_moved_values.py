@@ -29,19 +29,19 @@ class Right(nn.Module):
         return torch.tanh(self.merged(torch.sigmoid(gate) * value))
 
     def merged(self, mixed: torch.Tensor) -> torch.Tensor:
-        rows = mixed[1:]
+        rows = mixed.split((1, 3))[1]
         return rows.transpose(0, 1).reshape(-1)
 
 
 class OtherRows(Right):
     def merged(self, mixed: torch.Tensor) -> torch.Tensor:
-        rows = mixed[:-1]  # the fault
+        rows = mixed.split((3, 1))[0]  # the fault
         return rows.transpose(0, 1).reshape(-1)
 
 
 class OtherOrder(Right):
     def merged(self, mixed: torch.Tensor) -> torch.Tensor:
-        rows = mixed[1:]
+        rows = mixed.split((1, 3))[1]
         return rows.reshape(-1)  # the fault
 
 

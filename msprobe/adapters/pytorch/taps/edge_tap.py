@@ -23,8 +23,6 @@ from msprobe.core.capture.wrap import copy_signature
 
 _FEW = 64
 """Up to how many elements of a tensor are recorded as they are: as many as somebody prints."""
-_INTO = frozenset({"copy_"})
-"""Moves that write what they are given into the tensor."""
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
@@ -100,13 +98,13 @@ class TorchMoveTap:
             site.reset()
 
     def _reporting(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
-        thread, current, first = self._thread, self._current, int(site.api in _INTO)
+        thread, current = self._thread, self._current
 
         def move(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             observer = current.observer
             if observer is not None and not thread.busy and not is_traced():
-                observer.value_moved(site, args[first:], kwargs, result)
+                observer.value_moved(site, args, kwargs, result)
             return result
 
         copy_signature(move, original)
