@@ -16,7 +16,7 @@ from msprobe.cli.main import run
 from msprobe.core.errors import MsprobeException
 from tests.cli.hostile import Inputs
 
-LISTING = {"validate", "doctor", "answers"}
+LISTING = {"validate", "doctor", "answers", "noise"}
 """Commands that list what is wrong instead of one error."""
 MOST_MEMORY = 1_500_000
 """Kilobytes that the process may grow by."""
