@@ -16,6 +16,7 @@ from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
 from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.numerics.verdict import Role
 from msprobe.trace.leaves import element_count
 
 _FLOAT = unit_roundoff("torch.float32")
@@ -64,9 +65,19 @@ class OtherCode(ComparedEntries):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
-        if pair.target is None or pair.golden is not None or sinks.coarsest > _FLOAT:
+        if pair.target is None or pair.golden is not None or sinks.coarsest > _FLOAT or self._is_in_wrong_layer(entry):
             return None
         return end.stretch(0) if end.is_right(pair.target) else None
+
+    def _is_in_wrong_layer(self, entry: int) -> bool:
+        """Return whether the module around an entry, a part of the model, returns other values: what comes behind may
+        take a difference away again, such as a scale before a norm."""
+        around, numbers = next(self.ancestors(entry), ""), self.entry_by_name(entry)
+        return (
+            bool(path_of(stem_of(around)))
+            and around in numbers
+            and bool(self.differing_rows(numbers[around], Role.RESULT))
+        )
 
     def _is_other_code(self, sinks: Sinks, entry: int) -> bool:
         """Return whether the programs, or what runs in a module around an entry, share less than half of their calls,
