@@ -207,7 +207,10 @@ def _listed(title: str, calls: Sequence[list[str]], most: int) -> Iterator[str]:
 
 
 def _definition_lines(call: Definition) -> list[str]:
-    given = [f"{one.value.removeprefix(call.call + '.')} {_origin(one)}" for one in call.given]
+    given = []
+    for one in call.given:
+        given.append(f"{one.value.removeprefix(call.call + '.')} {_origin(one)}")
+        given += [f"  by {move}" for move in one.moved_by]
     return [_call_text(call), call.source, *given]
 
 
@@ -225,7 +228,7 @@ def _origin(given: Given) -> str:
     if given.parameter is not None:
         return f"is the parameter {given.parameter}"
     if given.moved_from:
-        return f"is moved there by {', '.join(given.moved_by)} from {', '.join(given.moved_from)}{_BY_SHAPE}"
+        return f"is moved there from {', '.join(given.moved_from)}{_BY_SHAPE}"
     if given.is_source:
         return "comes from no recorded call" + (f", as {given.comes_from}{end}" if given.comes_from else "")
     return f"is {given.comes_from}{end}" if given.comes_from else "is made here"
