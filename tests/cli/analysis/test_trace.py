@@ -114,3 +114,24 @@ def test_a_value_that_is_not_there(dump: Path, capsys: pytest.CaptureFixture[str
     assert run(["trace", str(dump), value]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(message)
+
+
+def joined(folder: Path) -> None:
+    forget()
+    debugger = PrecisionDebugger({"task": "statistics", "level": "L1", "dump_path": str(folder)})
+    x = torch.linspace(-1.0, 2.0, 6)
+    with debugger.collect():
+        torch.exp(torch.cat([torch.relu(x), torch.tanh(x)]).view(3, 4))
+    forget()
+
+
+def test_what_is_joined_is_followed_with_the_line_of_each_move(
+    recordings: Recordings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", str(recordings(joined)), "Torch.exp.0.forward"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    (moved,) = (line for line in lines if "is moved there from" in line)
+    assert moved.startswith("input.0 ") and all(name in moved for name in ("Torch.relu.0", "Torch.tanh.0"))
+    moves = [line for line in lines if line.startswith("by ")]
+    assert [move.split()[1] for move in moves] == ["Tensor.view.0.forward", "Torch.cat.0.forward"]
+    assert all("test_trace.py" in move for move in moves) and "Torch.relu.0.forward" in lines
