@@ -12,7 +12,8 @@ import os
 import sys
 from types import CodeType, FrameType
 
-_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+"""What the paths of the files of this tool begin with."""
 UNKNOWN = ["The call stack is not available."]
 
 
@@ -81,7 +82,7 @@ class StackTable:
 
 def _frame_text(frame: FrameType) -> str | None:
     code = frame.f_code
-    if code.co_filename.startswith(_OWN):
+    if code.co_filename.startswith(OWN):
         return None
     source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
     if not source:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from msprobe.core.capture.call_stack import OWN
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)')
 Frame = tuple[str, int, str]
 """File, line and function."""
@@ -19,8 +21,9 @@ Caller = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def frames_of(text: str | None) -> tuple[Frame, ...]:
-    """Return the frames of a stack as Dynamo writes it, outermost first."""
-    return tuple((match["file"], int(match["line"]), match["name"]) for match in _FRAME.finditer(text or ""))
+    """Return the frames of a stack as Dynamo writes it, outermost first, without those of the tool."""
+    found = (match for match in _FRAME.finditer(text or "") if not match["file"].startswith(OWN))
+    return tuple((match["file"], int(match["line"]), match["name"]) for match in found)
 
 
 @lru_cache(maxsize=10_000)
