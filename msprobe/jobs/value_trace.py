@@ -93,8 +93,8 @@ def trace_value(path: Path, name: str) -> TraceDocument:
     """
     dump = only_dump(path)
     trace = Trace(dump.data, dump.construct)
-    values = _named(trace, path, name)
-    histories = [_history(dump, trace, Moves(dump, trace.calls), value) for value in values]
+    values, moves = _named(trace, path, name), Moves(dump, trace.calls)
+    histories = [_history(dump, trace, moves, value) for value in values]
     return TraceDocument(dump=str(dump.place.document), memory=trace.is_recorded, values=histories)
 
 

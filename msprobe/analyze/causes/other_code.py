@@ -162,8 +162,6 @@ def _where(stretch: Stretch) -> str:
     """Return in words in which of the calls of a stretch the difference arises."""
     first = "this call" if stretch.moved is None else f"{stretch.moved.name}, which moves what this call gets"
     behind = len(stretch.calls) - 1 + (stretch.moved is not None)
-    return (
-        first
-        if not behind
-        else f"{first}, " + ("the one behind it" if behind == 1 else f"one of the {behind} behind it")
-    )
+    if not behind:
+        return first
+    return f"{first}, the one behind it" if behind == 1 else f"{first}, one of the {behind} behind it"
