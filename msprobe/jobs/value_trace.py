@@ -161,15 +161,18 @@ def _definitions(moves: Moves, root: Value) -> Iterator[Call]:
 
 def _given(trace: Trace, moves: Moves, value: Value) -> Given:
     memory = memory_of(value.raw) if value.is_source else None
+    link = value.link
     trail = moves.behind(value) if value.is_source else Trail((), ())
     places = (f"{move.name} ({frame_of(move.line).text if move.line else 'no line'})" for move in trail.moves)
+    if trail.sources:
+        link = Link.INFERRED if memory is None else Link.RECORDED
     return Given(
         moved_by=list(places) if trail.sources else [],
         moved_from=[source.name for source in trail.sources],
         value=value.name,
         comes_from=value.origin.name if value.origin is not None else None,
         is_source=value.is_source,
-        link=value.link.value if value.link is not None else None,
+        link=link.value if link is not None else None,
         parameter=trace.parameters.get(memory.storage) if memory is not None else None,
     )
 
@@ -228,7 +231,7 @@ def _origin(given: Given) -> str:
     if given.parameter is not None:
         return f"is the parameter {given.parameter}"
     if given.moved_from:
-        return f"is moved there from {', '.join(given.moved_from)}{_BY_SHAPE}"
+        return f"is moved there from {', '.join(given.moved_from)}{_BY_SHAPE if end else ''}"
     if given.is_source:
         return "comes from no recorded call" + (f", as {given.comes_from}{end}" if given.comes_from else "")
     return f"is {given.comes_from}{end}" if given.comes_from else "is made here"

@@ -1,17 +1,19 @@
 """The calls that only move values, which a dump lists beside its entries: through them a value without a recorded maker
 is followed to the results that it was made from.
 
-A move names shapes and no values. So it is followed by the shapes, from the last move before a call backwards, to a
-result that may hold the same elements: as many with the same statistics, or a part or the whole of them.
+A move names shapes and no values. So it is followed by the shapes, and by the storages where memory is recorded, from
+the last move before a call backwards to a result that may hold the same elements: as many with the same statistics, or
+a part or the whole of them.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
@@ -20,16 +22,24 @@ from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import NEAR, is_part, same_values
 from msprobe.trace.trace import Call, Value
-from msprobe.trace.values import Signature, signature_of
+from msprobe.trace.values import Signature, memory_of, signature_of
 
-_Shape = tuple[int, ...]
 _IN_ORDER = frozenset({
     *("view", "view_as", "reshape", "reshape_as", "ravel", "flatten", "unflatten", "squeeze", "unsqueeze"),
     *("contiguous", "clone", "type_as", "to", "float", "double", "half", "bfloat16", "__neg__"),
 })
 """Functions that leave elements in their order; ``reshape`` copies what a view before it has put into another one."""
 _LONGEST = 64
-"""How many moves a value is followed through: code moves it by a few, and some programs index every element."""
+"""How many moves a value is followed through: code moves it by a few."""
+_NEAR_BY = 64
+"""How many results are looked at that are no source: code moves what it has made shortly before."""
+
+
+class _Place(NamedTuple):
+    """Where a tensor is looked for: its shape, and the storage that it lies in; "" where none is recorded."""
+
+    shape: tuple[int, ...]
+    storage: str
 
 
 class Move(NamedTuple):
@@ -37,15 +47,15 @@ class Move(NamedTuple):
 
     Attributes:
         name: as an entry of it would be named.
-        given, made: the shapes of what it gets, and returns.
+        given, made: the places of what it gets, and returns.
         number: that of the next recorded call.
         parent: the module call around it.
         line: the innermost frame of the program.
     """
 
     name: str
-    given: tuple[_Shape, ...]
-    made: tuple[_Shape, ...]
+    given: tuple[_Place, ...]
+    made: tuple[_Place, ...]
     number: int
     parent: str | None
     line: str | None
@@ -63,7 +73,8 @@ class Move(NamedTuple):
     @property
     def chooses(self) -> bool:
         """Whether it returns some elements of what it gets, or joins several tensors."""
-        return sum(map(math.prod, self.made)) != sum(map(math.prod, self.given)) or len(self.given) != len(self.made)
+        given, made = (sum(math.prod(place.shape) for place in places) for places in (self.given, self.made))
+        return given != made or len(self.given) != len(self.made)
 
 
 class Trail(NamedTuple):
@@ -93,53 +104,55 @@ class Moves:
     def __init__(self, dump: Dump, calls: Sequence[Call]) -> None:
         self._calls = calls
         self._moves = sorted(_read(dump, {call.name for call in calls}), key=lambda move: move.number)
-        self._by_made: dict[_Shape, list[int]] = {}
+        self._known: dict[int, Trail] = {}  # by the id of a value
+        self._by_made: dict[_Place, list[int]] = {}
         for at, move in enumerate(self._moves):
-            for shape in set(move.made):
-                self._by_made.setdefault(shape, []).append(at)
+            for place in set(move.made):
+                self._by_made.setdefault(place, []).append(at)
 
     def __bool__(self) -> bool:
         return bool(self._moves)
 
     def behind(self, value: Value) -> Trail:
         """Return how a value came to the call that gets it; a parameter comes from nowhere."""
-        if signature_of(value.raw) in self._parameters:
-            return Trail((), ())
+        if id(value) not in self._known:
+            is_parameter = signature_of(value.raw) in self._parameters
+            self._known[id(value)] = Trail((), ()) if is_parameter else self._follow(value)
+        return self._known[id(value)]
+
+    def _follow(self, value: Value) -> Trail:
         moves: list[int] = []
         sources: list[Value] = []
         end = bisect_right(self._moves, value.call.begin, key=lambda move: move.number)
-        waiting = [(_shape_of(value.raw.get("shape")), end)]
+        waiting = [(_place_of(value.raw), 1, end)]
+        raw = value.raw
         while waiting and len(moves) < _LONGEST:
-            shape, before = waiting.pop()
-            raw = _turned(value.raw) if any(self._moves[at].turns for at in moves) else value.raw
-            source = self._source(value, raw, (shape, self._moves[before].number), sources) if moves else None
-            at = self._last(shape, before, moves)
-            if source is not None:
-                sources.append(source)
-            elif at is not None:
+            place, count, before = waiting.pop()
+            found = self._results(value, raw, (place, self._moves[before].number), count) if moves else []
+            sources += found
+            made = () if len(found) == count else self._last(place, before, count - len(found), moves)
+            for at in made:
                 moves.append(at)
-                waiting += [(one, at) for one in reversed(self._moves[at].given)]
-        return Trail(tuple(self._moves[at] for at in moves), tuple(source.root for source in sources))
+                raw = _turned(raw) if self._moves[at].turns else raw
+                waiting += [(one, times, at) for one, times in reversed(Counter(self._moves[at].given).items())]
+        return Trail(tuple(self._moves[at] for at in moves), tuple(dict.fromkeys(source.root for source in sources)))
 
-    def _last(self, shape: _Shape | None, before: int, known: Sequence[int]) -> int | None:
-        """Return the last move to this shape before one, beside the known ones; None where there is none."""
-        made = [] if shape is None else self._by_made.get(shape, [])
-        place = bisect_left(made, before) - 1
-        while place >= 0 and made[place] in known:
-            place -= 1
-        return made[place] if place >= 0 else None
+    def _last(self, place: _Place | None, before: int, count: int, known: Sequence[int]) -> list[int]:
+        """Return the last moves to this place before one, beside the known ones, ``count`` at most."""
+        made = [] if place is None else self._by_made.get(place, [])
+        last = reversed(made[: bisect_left(made, before)])
+        return list(islice((at for at in last if at not in known), count))
 
-    def _source(
-        self, value: Value, raw: Any, before: tuple[_Shape | None, int], known: Sequence[Value]
-    ) -> Value | None:
-        """Return the last result of a shape before a call, beside the known ones, of which a value may be made that was
-        ``raw`` there, first among those that no call gets before it does; None where there is none."""
-        shape, number = before
-        results = self._by_shape.get(shape, [])
-        found = reversed(results[: bisect_right(results, number - 1, key=lambda one: one.call.number)])
-        fitting = [one for one in found if one not in known and _holds(one.raw, raw)]
-        fresh = (one for one in fitting if all(user.call.number >= value.call.number for user in one.root.users))
-        return next(fresh, next(iter(fitting), None))
+    def _results(self, value: Value, raw: Any, before: tuple[_Place | None, int], count: int) -> list[Value]:
+        """Return the last results in a place before a call, ``count`` at most, of which a value may be made that was
+        ``raw`` there: first those that no call gets before it does."""
+        place, number = before
+        results = self._by_place.get(place, [])
+        end = bisect_right(results, number - 1, key=lambda one: one.call.number)
+        fitting = [one for one in reversed(results[max(0, end - count - _NEAR_BY) : end]) if _holds(one.raw, raw)]
+        # a stable order: the last ones first
+        fitting.sort(key=lambda one: any(user.call.number < value.call.number for user in one.root.users))
+        return fitting[:count]
 
     @cached_property
     def _parameters(self) -> set[Signature | None]:
@@ -147,11 +160,11 @@ class Moves:
         return {signature_of(value.raw) for value in given} - {None}
 
     @cached_property
-    def _by_shape(self) -> dict[_Shape | None, list[Value]]:
-        found: dict[_Shape | None, list[Value]] = {}
+    def _by_place(self) -> dict[_Place | None, list[Value]]:
+        found: dict[_Place | None, list[Value]] = {}
         for call in self._calls:
             for value in call.returned:
-                found.setdefault(_shape_of(value.raw.get("shape")), []).append(value)
+                found.setdefault(_place_of(value.raw), []).append(value)
         return found
 
 
@@ -182,20 +195,22 @@ def _read(dump: Dump, names: set[str]) -> Iterator[Move]:
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("call"), str) or type(item.get("after")) is not int:
             continue
-        given, made = (tuple(_shapes(item.get(key))) for key in ("from", "to"))
+        given, made = (tuple(_places(item.get(key))) for key in ("from", "to"))
         number = passed[min(max(item["after"], 0), len(passed) - 1)]
         yield Move(item["call"], given, made, number, _text(item.get("parent")), _text(item.get("line")))
 
 
-def _shapes(places: Any) -> Iterator[_Shape]:
+def _places(places: Any) -> Iterator[_Place]:
     for place in places if isinstance(places, list) else ():
-        lengths = place.partition(" ")[0].split(",") if isinstance(place, str) else ()
-        if all(map(str.isdecimal, filter(None, lengths))):
-            yield tuple(int(length) for length in lengths if length)
+        shape, _, memory = place.partition(" ") if isinstance(place, str) else ("x", "", "")
+        lengths = [length for length in shape.split(",") if length]
+        if all(map(str.isdecimal, lengths)):
+            yield _Place(tuple(map(int, lengths)), memory.partition(".")[0].partition(" ")[0])
 
 
-def _shape_of(shape: Any) -> _Shape | None:
-    return tuple(shape) if is_shape(shape) else None
+def _place_of(raw: Any) -> _Place | None:
+    shape, memory = raw.get("shape"), memory_of(raw)
+    return _Place(tuple(shape), memory.storage if memory is not None else "") if is_shape(shape) else None
 
 
 def _text(value: Any) -> str | None:

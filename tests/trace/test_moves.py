@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,29 @@ def test_another_order_comes_from_the_same_elements(dump: Dump) -> None:
 
 def test_what_no_move_makes_has_no_trail(dump: Dump) -> None:
     assert behind(dump, "Torch.relu.0.forward.input.0") == Trail((), ())
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_memory_tells_apart_what_statistics_do_not(tmp_path: Path, memory: bool) -> None:
+    debugger = PrecisionDebugger({
+        "dump_path": str(tmp_path),
+        "level": "L1",
+        "task": "statistics",
+        "statistics": {"memory": memory},
+    })
+    x = torch.linspace(-1.0, 1.0, 6)
+    with debugger.collect():
+        first, second = (torch.relu(x).view(2, 3).unbind() for _ in range(2))
+        torch.exp(first[1])
+        torch.sin(second[1])
+    forget()
+    (place,) = find_dumps(tmp_path)
+    sources = {
+        name: [source.call.name for source in behind(load_dump(place), f"Torch.{name}.0.forward.input.0").sources]
+        for name in ("exp", "sin")
+    }
+    assert sources["sin"] == ["Torch.relu.1.forward"]
+    assert sources["exp"] == (["Torch.relu.0.forward"] if memory else ["Torch.relu.1.forward"])  # the last of its shape
 
 
 @pytest.mark.parametrize(
