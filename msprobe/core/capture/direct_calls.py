@@ -37,7 +37,7 @@ class ReplacedMethods:
         self._wrap = wrap
         self._wrappers: dict[Callable[..., Any], Callable[..., Any]] = {}  # code may be compiled for one of them
         self._owners: dict[type, None] = {}
-        self._replaced: dict[type, Callable[..., Any]] = {}
+        self._replaced: dict[type, tuple[tuple[Any, str], Callable[..., Any]]] = {}  # where, and for what
         self.applied = False
 
     def cover(self, module: Any) -> None:
@@ -58,8 +58,7 @@ class ReplacedMethods:
         """Take the functions away, where they still are."""
         self.applied = False
         while self._replaced:
-            owner, original = self._replaced.popitem()
-            place, name = place_of(owner, self._name)
+            _, ((place, name), original) = self._replaced.popitem()
             if vars(place).get(name) is self._wrappers[original]:
                 setattr(place, name, original)
 
@@ -70,7 +69,7 @@ class ReplacedMethods:
             return
         if original not in self._wrappers:
             self._wrappers[original] = self._wrap(original)
-        self._replaced[owner] = original
+        self._replaced[owner] = (place, name), original
         setattr(place, name, self._wrappers[original])
 
 
