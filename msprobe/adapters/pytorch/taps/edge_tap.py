@@ -71,7 +71,7 @@ class TorchReadTap:
 
 
 class TorchMoveTap:
-    """Tells the observer of such calls of the program; what a recorded call moves inside is its own affair.
+    """Tells the observer of calls that move values; what a recorded call, or a reader, moves inside is its own affair.
 
     Args:
         names: the methods of tensors.
@@ -103,7 +103,7 @@ class TorchMoveTap:
         def move(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             observer = current.observer
-            if observer is not None and not thread.busy and not is_traced():
+            if observer is not None and not (thread.busy or thread.reads or is_traced()):
                 observer.value_moved(site, args, kwargs, result)
             return result
 

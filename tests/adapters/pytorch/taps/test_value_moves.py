@@ -46,6 +46,10 @@ def test_a_move_says_its_shapes_and_its_line(bench: Bench, name: str) -> None:
     assert not any(entry.startswith(tuple(f"Tensor.{method}." for method in METHODS)) for entry in bench.read().data)
 
 
+def test_what_print_moves_is_its_own_affair(bench: Bench) -> None:
+    assert not [move for move in recorded(bench, lambda: str(torch.relu(X))) if move["call"].split(".")[1] in METHODS]
+
+
 def test_what_is_so_already_is_no_move(bench: Bench) -> None:
     assert not recorded(bench, lambda: (torch.relu(X).contiguous(), X.float()))
 
