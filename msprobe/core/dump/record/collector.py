@@ -86,6 +86,8 @@ class Collector:
             record.backward_name = f"{site.stem}{number}.backward"
         if self._plan.moves and not site.passes_risk:
             record.moved = args, kwargs
+            if not self._plan.construct:
+                return record  # there is nothing else to note
         self._begin(record, site.passes_risk, (args, kwargs), site.api)
         if site.attributes is not None and record.body is not None and self._modes.input:
             record.body[ATTRIBUTES] = self.recorder.describer.keywords(site.attributes, "")
