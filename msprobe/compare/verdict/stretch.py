@@ -22,7 +22,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
-from msprobe.trace.leaves import data_name, element_count
+from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
@@ -452,7 +452,8 @@ class _Side:
 
     def matrices(self, call: Call) -> int:
         """Return how many parameters of a call have several axes: each is multiplied with a value of its own."""
-        return sum(len(value.raw.get("shape") or ()) > 1 for value in self.parameters_of(call))
+        shapes = (value.raw.get("shape") for value in self.parameters_of(call))
+        return sum(is_shape(shape) and len(shape) > 1 for shape in shapes)
 
     def signatures_of(self, call: Call) -> list[Any]:
         return [signature_of(value.raw) for value in self.parameters_of(call)]
