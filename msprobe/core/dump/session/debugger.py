@@ -55,10 +55,12 @@ class _CollectedBlock:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         session = process_debugger.peek()
-        if error is not None and isinstance(session, DumpSession):
-            session.fail(error)
-        self._debugger.stop()
-        self._debugger.step()
+        try:
+            if error is not None and isinstance(session, DumpSession):
+                session.fail(error)
+        finally:  # also where a handler of a signal raises in between
+            self._debugger.stop()
+            self._debugger.step()
 
 
 def _released_when_interrupted(function: F) -> F:
