@@ -11,12 +11,14 @@ finished parts in ``sys.modules``, and importing it again does not make it whole
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -88,24 +90,38 @@ def import_whole(name: str) -> Any:
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread() or _is_importing():
         return importlib.import_module(name)
-    problems: list[BaseException] = []
-    thread = threading.Thread(target=_import, args=(name, problems), daemon=True)
+    ends: SimpleQueue[BaseException | None] = SimpleQueue()
     try:
-        thread.start()
+        start_thread("msprobe-import", lambda: ends.put(_import(name)))
     except RuntimeError as error:  # the process ends, or may have no more threads
         let_through(error)
         return importlib.import_module(name)
-    thread.join()
-    if problems:
-        raise problems[0]
+    problem = ends.get()
+    if problem is not None:
+        raise problem
     return importlib.import_module(name)
 
 
-def _import(name: str, problems: list[BaseException]) -> None:
+def start_thread(name: str, function: Callable[[], object]) -> None:
+    """Run ``function`` in a daemon thread of this name, which starts in one call of C.
+
+    ``threading.Thread.start`` waits for the thread by locks; an exception of a handler leaves one of them held, and the
+    thread that was started waits for it for ever.
+    """
+
+    def run() -> None:
+        threading.current_thread().name = name
+        function()
+
+    _thread.start_new_thread(run, ())
+
+
+def _import(name: str) -> BaseException | None:
     try:
         importlib.import_module(name)
     except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
-        problems.append(error)
+        return error
+    return None
 
 
 def _is_importing() -> bool:

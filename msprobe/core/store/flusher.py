@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import start_thread
 from msprobe.core.log import first_time, logger
 
 FLUSH_SECONDS = 0.05
@@ -37,15 +38,14 @@ class Flusher:
         self._open: weakref.WeakSet[Flushed] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._added: SimpleQueue[None] = SimpleQueue()  # one that waits is woken; no lock is left held by an interrupt
-        self._thread: threading.Thread | None = None
+        self._is_running = False
 
     def add(self, flushed: Flushed) -> None:
         """Call ``flushed.tick`` every ``FLUSH_SECONDS`` from now on; no strong reference is kept."""
         with self._lock:
             self._open.add(flushed)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="msprobe-flusher", daemon=True)
-                self._thread.start()
+            if not self._is_running:
+                start_thread("msprobe-flusher", self._run)
         self._added.put(None)
 
     def remove(self, flushed: Flushed) -> None:
@@ -61,6 +61,10 @@ class Flusher:
             flushed.release()
 
     def _run(self) -> None:
+        with self._lock:
+            if self._is_running:
+                return
+            self._is_running = True
         while True:
             while not self._present():
                 self._added.get()

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from msprobe.core.backend.protocols import TensorOps
@@ -22,6 +24,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.tensor_node import MeasuredTensors
+from msprobe.core.interruption import start_thread
 from msprobe.core.log import logger
 from msprobe.core.store.record_walk import NO_DATA
 
@@ -29,6 +32,8 @@ LIMIT_VARIABLE = "MSPROBE_ASYNC_BYTES"
 DEFAULT_LIMIT = 1 << 30
 
 Job = Callable[[], None]
+
+_POLL_SECONDS = 0.001  # how often a training thread looks whether the queue has room
 
 
 class AsyncWorker:
@@ -39,7 +44,6 @@ class AsyncWorker:
         thread: the session's per-thread state: what the worker calls is never recorded.
 
     Attributes:
-        jobs_put: the number of jobs put so far.
         jobs_done: the number of jobs done so far.
     """
 
@@ -47,76 +51,96 @@ class AsyncWorker:
         self.errors = ErrorLog(None)
         self._limit = limit
         self._state = thread
-        self._changed = threading.Condition()
-        self._jobs: deque[tuple[Job, int]] = deque()
+        self._lock = threading.Lock()  # taken and given back by C alone: no interrupt leaves it held
+        self._jobs: deque[tuple[Job, int, SimpleQueue[None] | None]] = deque()
+        self._added: SimpleQueue[None] = SimpleQueue()
         self._bytes = 0
-        self.jobs_put = 0
+        self._running = 0
         self.jobs_done = 0
-        self._worker: threading.Thread | None = None
+        self._is_working = False
         self._abandoned = False
 
     @property
     def outstanding(self) -> bool:
         """Whether a job is not done yet."""
-        return self.jobs_done != self.jobs_put
+        with self._lock:
+            return self._running + len(self._jobs) > 0
+
+    @property
+    def jobs_put(self) -> int:
+        """The number of jobs put so far."""
+        with self._lock:
+            return self.jobs_done + self._running + len(self._jobs)
 
     def put(self, job: Job, size: int) -> None:
         """Queue a job that keeps ``size`` bytes alive; wait while the queue is full."""
         if self._abandoned:
             return
-        with self._changed:
-            if not self._start_worker():
-                self.run(job)
-                return
-            while self._bytes and self._bytes + size > self._limit:
-                self._changed.wait()
-            self._jobs.append((job, size))
-            self._bytes += size
-            self.jobs_put += 1
-            self._changed.notify_all()
+        if not self._start_worker():
+            self.run(job)
+            return
+        if not self._has_room(size):
+            self._added.put(None)  # an interrupted ``put`` may not have woken the worker
+        while not self._has_room(size):
+            time.sleep(_POLL_SECONDS)
+        self._append(job, size)
 
     def drain(self) -> None:
         """Return when every job put so far is done. Jobs put meanwhile are not waited for."""
-        if self._abandoned:
+        if self._abandoned or not self.outstanding:
             return
-        with self._changed:
-            last = self.jobs_put
-            while self.jobs_done < last:
-                self._changed.wait()
+        done: SimpleQueue[None] = SimpleQueue()
+        self._append(lambda: None, 0, done)
+        done.get()
 
     def abandon(self) -> None:
         """Drop every job: in a forked child the thread is gone, and its lock may be held for ever."""
         self._abandoned = True
-        self.jobs_put = self.jobs_done = 0
+        self._lock, self._jobs, self._running, self.jobs_done = threading.Lock(), deque(), 0, 0
 
     @never_raises
     def run(self, job: Job) -> None:
         """Run one job; an error ends that job only."""
         job()
 
+    def _has_room(self, size: int) -> bool:
+        return not self._bytes or self._bytes + size <= self._limit
+
+    def _append(self, job: Job, size: int, done: SimpleQueue[None] | None = None) -> None:
+        """Queue a job; what waits for it gets an entry in ``done``."""
+        with self._lock:
+            self._jobs.append((job, size, done))
+            self._bytes += size
+        self._added.put(None)
+
     def _start_worker(self) -> bool:
-        if self._worker is None:
-            worker = threading.Thread(target=self._work, name="msprobe-async-dump", daemon=True)
+        if not self._is_working:
             try:
-                worker.start()
+                start_thread("msprobe-async-dump", self._work)
             except RuntimeError:  # the interpreter is shutting down: no new threads
                 return False
-            self._worker = worker
         return True
 
     def _work(self) -> None:
+        with self._lock:
+            if self._is_working:  # more jobs were put before the first thread began
+                return
+            self._is_working = True
         self._state.busy = True
         while True:
-            with self._changed:
-                while not self._jobs:
-                    self._changed.wait()
-                job, size = self._jobs.popleft()
-            self.run(job)
-            del job  # before the bytes count as free
-            with self._changed:
-                self._bytes -= size
-                self.jobs_done += 1
-                self._changed.notify_all()
+            self._added.get()
+            while self._jobs:
+                with self._lock:
+                    job, size, done = self._jobs.popleft()
+                    self._running = 1
+                self.run(job)
+                del job  # before the bytes count as free
+                with self._lock:
+                    self._bytes -= size
+                    self._running = 0
+                    self.jobs_done += 1
+                if done is not None:
+                    done.put(None)
 
 
 class AsyncTensors:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import dis
+import functools
+import itertools
 import os
+import sys
 import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.record import async_worker
 from msprobe.core.dump.record.async_worker import DEFAULT_LIMIT, LIMIT_VARIABLE, AsyncWorker, queue_limit
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
 def test_jobs_run_in_order_on_one_thread_that_is_busy() -> None:
@@ -69,6 +79,54 @@ def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
     assert worker.outstanding
     gate.set()
     worker.drain()
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_an_interrupt_at_any_place_of_it_holds_up_nothing(tenth: int) -> None:
+    count, interrupted = tenth, True
+    while interrupted:
+        worker, done = AsyncWorker(10, ThreadState()), []
+        interrupted = is_interrupted(worker, count)
+        again = threading.Thread(target=lambda: (worker.put(lambda: done.append(1), 5), worker.drain()), daemon=True)
+        again.start()
+        again.join(10)
+        assert done == [1], count
+        assert not worker.outstanding
+        count += 10
+
+
+@functools.cache
+def after_calls(code: CodeType) -> set[int]:
+    """Return the instructions before which the interpreter looks for signals."""
+    pairs = itertools.pairwise(dis.get_instructions(code))
+    return {after.offset for before, after in pairs if before.opname.startswith(("CALL", "RESUME"))}
+
+
+def is_interrupted(worker: AsyncWorker, count: int) -> bool:
+    """Put and drain until a handler could have run ``count`` times in the worker or its locks; return whether it did."""
+    moments = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        nonlocal moments
+        if frame.f_code.co_filename not in (async_worker.__file__, threading.__file__):
+            return None
+        frame.f_trace_opcodes = True
+        moments += event == "opcode" and frame.f_lasti in after_calls(frame.f_code)
+        if moments > count:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    sys.settrace(interrupt)
+    try:
+        for _ in range(2):
+            worker.put(lambda: None, 5)
+        worker.drain()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
