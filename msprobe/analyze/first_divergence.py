@@ -20,6 +20,7 @@ from msprobe.analyze.call_order import (
     other_value,
     source_of_value,
 )
+from msprobe.analyze.causes.changed_lines import name_changed_line
 from msprobe.analyze.causes.cut_gradients import CutGradients
 from msprobe.analyze.causes.given_parameters import (
     changed_otherwise,
@@ -84,7 +85,8 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     entry, description = OtherCode(comparison).description_for(*found)
     if search.place_told or description is not found.description:
         return Divergence(entry, description)
-    name_move(comparison, found.description)
+    if not name_changed_line(comparison, found.entry, found.description):
+        name_move(comparison, found.description)
     source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
     if source is not None:
         set_place(found.description, source)

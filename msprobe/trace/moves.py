@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import PARAMETER
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import NEAR, is_part, same_values
@@ -103,7 +103,7 @@ class Moves:
 
     def __init__(self, dump: Dump, calls: Sequence[Call]) -> None:
         self._calls = calls
-        self._moves = sorted(_read(dump, {call.name for call in calls}), key=lambda move: move.number)
+        self._moves = moves_of(dump, {call.name for call in calls})
         self._known: dict[int, Trail] = {}  # by the id of a value
         self._by_made: dict[_Place, list[int]] = {}
         for at, move in enumerate(self._moves):
@@ -123,7 +123,8 @@ class Moves:
     def _follow(self, value: Value) -> Trail:
         moves: list[int] = []
         sources: list[Value] = []
-        end = bisect_right(self._moves, value.call.begin, key=lambda move: move.number)
+        before = value.call.number if value.leaf.slot == OUTPUT else value.call.begin
+        end = bisect_right(self._moves, before, key=lambda move: move.number)
         waiting = [(_place_of(value.raw), 1, end)]
         raw = value.raw
         while waiting and len(moves) < _LONGEST:
@@ -168,6 +169,16 @@ class Moves:
         return found
 
 
+def moves_of(dump: Dump, names: Container[str]) -> list[Move]:
+    """Return the moves that a dump lists, in the order in which they were made.
+
+    Args:
+        dump: the dump of a step.
+        names: the calls that are numbered, in the order of the dump.
+    """
+    return sorted(_read(dump, names), key=lambda move: move.number)
+
+
 def _function(move: Move) -> str:
     return move.name.split(".")[1] if "." in move.name else move.name
 
@@ -188,7 +199,7 @@ def _holds(source: Any, raw: Any) -> bool:
     return is_part(source, raw) if own < other else is_part(raw, source)
 
 
-def _read(dump: Dump, names: set[str]) -> Iterator[Move]:
+def _read(dump: Dump, names: Container[str]) -> Iterator[Move]:
     """Yield the moves that a dump lists; what is damaged is left out."""
     listed = dump.header.get("moves")
     passed = [0, *accumulate(int(name in names) for name in dump.data)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from tests.real_models.runs import Run, lines_with
+from tests.real_models.runs import MARK, Run, lines_with
 
 ANY = "*"
 """As a module: any one."""
-HERE = "# <- here"
-"""Marks in the new text of an edit the line that a good tool names."""
 Lines = set[tuple[str, int]]
 """Names of files of a program with numbers of lines."""
 
@@ -25,7 +23,7 @@ class Case:
         healthy: the other run.
         modules: the paths of the modules of which a good tool names one; "" where no module makes the call. Empty for
             a harmless change.
-        at: texts of lines of the changed program that are right, besides those marked with ``HERE``.
+        at: texts of lines of the changed program that are right, besides those marked with ``MARK``.
         healthy_at: texts of lines of the healthy program that are right: a call that the other has not.
         near: texts of lines of the changed program that first use the wrong value in a recorded call, where the line
             that computes it makes none.
@@ -66,7 +64,7 @@ class Case:
 
         The latter are named ones, and those in the place of right lines of the changed program.
         """
-        marked = lines_with(self.changed, HERE) if any(HERE in edit.new for edit in self.changed.edits) else set()
+        marked = lines_with(self.changed, MARK) if any(MARK in edit.new for edit in self.changed.edits) else set()
         changed = marked.union(*(lines_with(self.changed, text) for text in self.at))
         healthy = (lines_with(self.healthy, text) for text in self.healthy_at)
         return changed, self._in_healthy(changed).union(*healthy)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+MARK = "# <- here"
+"""Marks in the text of a program the line that a good tool names; a program that runs has no marks."""
 PROGRAMS = tuple(HERE / folder / "programs" for folder in (".", "held_back", "unseen", "fresh"))
 MODEL = "model"
 """In an edit: the source of the model, whatever its name."""
@@ -133,7 +135,7 @@ def written(run: Run, cache: Path) -> Path:
     if not (folder / "run.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in run.program().items():
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_text(text.replace(f"  {MARK}", ""), encoding="utf-8")
         (folder / "run.json").write_text(json.dumps(run.settings()), encoding="utf-8")
     return folder
 

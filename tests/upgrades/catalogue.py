@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.real_models.cases import ANY, HERE, Case
+from tests.real_models.cases import ANY, MARK, Case
 from tests.real_models.runs import TRAIN, Edit, Run
 
 ROOT = Path(__file__).resolve().parent
@@ -136,7 +136,7 @@ def _edits(lines: list[str]) -> Iterator[Edit]:
         if sign in {"-", "="}:
             old.append(text)
         if sign in {"+", "!", "="}:
-            new.append(f"{text}  {HERE}" if sign == "!" else text)
+            new.append(f"{text}  {MARK}" if sign == "!" else text)
         before = sign
 
 

@@ -25,8 +25,8 @@ def name_move(comparison: Comparison, description: FirstDivergence) -> None:
 
 
 def set_place_of(description: FirstDivergence, move: Move) -> None:
-    """Fill in where the target moves a value."""
-    if move.line is not None:
+    """Fill in where the target moves a value, unless a framework does that by itself."""
+    if move.line is not None and not frame_of(move.line).passes_on:
         description.stack, description.source = [move.line], frame_of(move.line).text
         description.module = module_text(move.parent) if move.parent else None
 
@@ -35,7 +35,7 @@ def _last_move(comparison: Comparison, description: FirstDivergence) -> Move | N
     """Return the move of the target that brings the value there; None where none is known, or its line reads as that
     of the golden run: then the programs differ between that line and the call."""
     pairs = zip((comparison.target, comparison.golden), (description.target, description.golden), strict=True)
-    ways = [_way(dump, f"{name}.{description.slot}") for dump, name in pairs if dump.header.get("moves")]
+    ways = [way_of(dump, f"{name}.{description.slot}") for dump, name in pairs if dump.header.get("moves")]
     if len(ways) < 2 or (target := ways[0]) is None or (golden := ways[1]) is None:
         return None
     reordered = same_values(target.value.raw, golden.value.raw)
@@ -52,7 +52,7 @@ class _Way(NamedTuple):
     trail: Trail
 
 
-def _way(dump: Dump, name: str) -> _Way | None:
+def way_of(dump: Dump, name: str) -> _Way | None:
     trace = Trace(dump.data, dump.construct)
     value = trace.value(name)
     return None if value is None else _Way(value, Moves(dump, trace.calls).behind(value))

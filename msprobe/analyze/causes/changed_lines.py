@@ -1,0 +1,152 @@
+"""A wrong value that its call does not make, in a line that both programs have: the nearest line of the target alone.
+
+Code that leaves no record stands between what is right and what is wrong. Where two programs share their lines but for
+a few, one of these few is more likely than a line that reads the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from msprobe.analyze.causes.moved_values import way_of
+from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
+from msprobe.compare.comparison import Comparison
+from msprobe.compare.records.call_source import in_phase, module_text
+from msprobe.compare.records.entries import OPTIMIZER, parent_of
+from msprobe.compare.records.source_lines import frame_of, from_source
+from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.core.naming.names import Phase, is_module_name
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import OUTPUT
+from msprobe.trace.moves import moves_of
+
+_NOTE = "; the programs differ in this line, which comes before"
+_FORWARD = "forward", "construct"
+"""The functions in which modules run: what a frame of one calls is in the module, the frame that calls it is not."""
+
+
+class _Line(NamedTuple):
+    """A line: the frames from it outwards, and the module that runs it; None where none does."""
+
+    stack: tuple[str, ...]
+    module: str | None
+
+
+def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> bool:
+    """Give a divergence that comes from outside of its call the nearest line before it that the golden run lacks.
+
+    Nothing changes where the line of the call is such a line, or where no line before it is.
+
+    Returns:
+        whether the programs differ in the line that the description names.
+    """
+    search = _ChangedLines(comparison, entry, description)
+    if not search.is_possible:
+        return False
+    if not search.is_inside and description.stack[0] in search.changed:
+        return True
+    line = next((line for line in search.lines() if line.stack[0] in search.changed), None)
+    if line is None:
+        return False
+    description.reason += _NOTE
+    description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
+    description.module = line.module
+    return True
+
+
+class _ChangedLines(ComparedEntries):
+    """Looks for the lines from which the wrong value of one description may come.
+
+    Attributes:
+        is_inside: whether it comes from the code of a module, and not from that around the call.
+    """
+
+    def __init__(self, comparison: Comparison, entry: int, description: FirstDivergence) -> None:
+        super().__init__(comparison)
+        self._entry, self._description = entry, description
+        name, slot = description.target or "", description.slot or ""
+        self._is_backward = name == in_phase(name, Phase.BACKWARD.value)
+        self._call = in_phase(name, Phase.FORWARD.value)
+        self.is_inside = is_module_name(name) and slot.startswith(OUTPUT) != self._is_backward
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether both runs make the call, it is not the call itself that goes wrong, and some lines differ."""
+        description = self._description
+        if None in (description.target, description.golden, description.slot) or not description.stack:
+            return False
+        if description.module == OPTIMIZER or self.comparison.target.merged:
+            return False
+        from_outside = OTHER_VALUE in description.reason or description.kind in ("argument", "missing_in_target")
+        return (from_outside or self.is_inside) and bool(self.changed)
+
+    @cached_property
+    def changed(self) -> set[str]:
+        """The frames of the target in lines of the program that no recorded call of the golden run is in."""
+        known = {frame_of(frame).code for frame in _frames_of(self.comparison.golden)}
+        own = {frame: frame_of(frame) for frame in _frames_of(self.comparison.target)}
+        return {text for text, frame in own.items() if frame.code not in known and frame.code and not frame.passes_on}
+
+    def lines(self) -> Iterator[_Line]:
+        """Yield lines of the target through which the value may come, the nearest first."""
+        around = list(self._around())
+        yield from self._moves_of_value()
+        if self.is_inside:
+            yield from self._inside()
+        else:
+            yield from around[1:]
+            modules = {_function(line.stack[0]): line.module for line in reversed(around)}
+            yield from self._before(modules)
+
+    def _moves_of_value(self) -> Iterator[_Line]:
+        if self._is_backward:
+            return
+        way = way_of(self.comparison.target, f"{self._description.target}.{self._description.slot}")
+        for move in () if way is None else way.trail.moves:
+            if move.line is not None:
+                yield _Line((move.line,), module_text(move.parent) if move.parent else None)
+
+    def _around(self) -> Iterator[_Line]:
+        """Yield the line of the call, and those around it."""
+        stack, around, passed = self._description.stack, list(self.ancestors(self._entry)), 0
+        for number in range(len(stack)):
+            yield _Line(tuple(stack[number:]), module_text(around[passed]) if passed < len(around) else None)
+            passed += frame_of(stack[number]).function in _FORWARD
+
+    def _before(self, modules: Mapping[tuple[str, str], str | None]) -> Iterator[_Line]:
+        """Yield the lines of earlier calls in functions that are at work, which ``modules`` run, the last one first."""
+        for _, stack in self._earlier():
+            for number, frame in enumerate(stack):
+                if frame in self.changed and _function(frame) in modules:
+                    yield _Line(stack[number:], modules[_function(frame)])
+
+    def _inside(self) -> Iterator[_Line]:
+        """Yield the lines of the calls inside of the module, the last one first."""
+        for parent, stack in self._earlier():
+            if parent == self._call:
+                yield _Line(stack, module_text(parent))
+
+    def _earlier(self) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+        """Yield the calls of the target before this one with the call around each and its frames, the last one first;
+        a move has one frame."""
+        target = self.comparison.target
+        names, moves = list(target.data), moves_of(target, target.data)
+        for number in range(names.index(self._call) if self._call in target.data else 0, -1, -1):
+            while moves and moves[-1].number >= number:
+                move = moves.pop()
+                if move.line is not None and move.number == number:
+                    yield move.parent, (move.line,)
+            if number:
+                name = names[number - 1]
+                yield parent_of(target.construct, name), tuple(from_source(target.stacks.get(name, ())))
+
+
+def _frames_of(dump: Dump) -> set[str]:
+    moves = {move.line for move in moves_of(dump, dump.data) if move.line is not None}
+    return moves.union(*dump.stacks.values())
+
+
+def _function(frame: str) -> tuple[str, str]:
+    return frame_of(frame).path, frame_of(frame).function
