@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from msprobe.analyze.causes.moved_values import way_of
+from msprobe.analyze.causes.moved_values import describe_move, way_of
 from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import in_phase, module_text
@@ -20,7 +20,7 @@ from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT
-from msprobe.trace.moves import moves_of
+from msprobe.trace.moves import Move, moves_of
 
 _NOTE = "; the programs differ in this line, which comes before"
 _FORWARD = "forward", "construct"
@@ -28,10 +28,11 @@ _FORWARD = "forward", "construct"
 
 
 class _Line(NamedTuple):
-    """A line: the frames from it outwards, and the module that runs it; None where none does."""
+    """A line: the frames from it outwards, the module that runs it (None where none does), and the move made there."""
 
     stack: tuple[str, ...]
     module: str | None
+    move: Move | None = None
 
 
 def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> bool:
@@ -50,6 +51,8 @@ def name_changed_line(comparison: Comparison, entry: int, description: FirstDive
     line = next((line for line in search.lines() if line.stack[0] in search.changed), None)
     if line is None:
         return False
+    if line.move is not None:
+        describe_move(description, line.move)
     description.reason += _NOTE
     description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
     description.module = line.module
@@ -79,15 +82,18 @@ class _ChangedLines(ComparedEntries):
             return False
         if description.module == OPTIMIZER or self.comparison.target.merged:
             return False
-        from_outside = OTHER_VALUE in description.reason or description.kind in ("argument", "missing_in_target")
-        return (from_outside or self.is_inside) and bool(self.changed)
+        loses_gradient = self._is_backward and description.kind == "missing_in_target"
+        return (OTHER_VALUE in description.reason or loses_gradient or self.is_inside) and bool(self.changed)
 
     @cached_property
     def changed(self) -> set[str]:
-        """The frames of the target in lines of the program that no recorded call of the golden run is in."""
+        """The frames of the target in lines of the program that no recorded call of the golden run is in, but for those
+        around all of its calls: what is right comes from them too."""
         known = {frame_of(frame).code for frame in _frames_of(self.comparison.golden)}
         own = {frame: frame_of(frame) for frame in _frames_of(self.comparison.target)}
-        return {text for text, frame in own.items() if frame.code not in known and frame.code and not frame.passes_on}
+        new = {text for text, frame in own.items() if frame.code not in known and frame.code and not frame.passes_on}
+        stacks = [stack for name in self.comparison.target.data if (stack := self.comparison.target.stacks.get(name))]
+        return new - {frame for frame in stacks[0] if frame in stacks[-1]} if stacks else new
 
     def lines(self) -> Iterator[_Line]:
         """Yield lines of the target through which the value may come, the nearest first."""
@@ -106,7 +112,7 @@ class _ChangedLines(ComparedEntries):
         way = way_of(self.comparison.target, f"{self._description.target}.{self._description.slot}")
         for move in () if way is None else way.trail.moves:
             if move.line is not None:
-                yield _Line((move.line,), module_text(move.parent) if move.parent else None)
+                yield _Line((move.line,), module_text(move.parent) if move.parent else None, move)
 
     def _around(self) -> Iterator[_Line]:
         """Yield the line of the call, and those around it."""
@@ -117,28 +123,38 @@ class _ChangedLines(ComparedEntries):
 
     def _before(self, modules: Mapping[tuple[str, str], str | None]) -> Iterator[_Line]:
         """Yield the lines of earlier calls in functions that are at work, which ``modules`` run, the last one first."""
-        for _, stack in self._earlier():
+        for _, stack in self._earlier(self._right_until()):
             for number, frame in enumerate(stack):
                 if frame in self.changed and _function(frame) in modules:
                     yield _Line(stack[number:], modules[_function(frame)])
 
     def _inside(self) -> Iterator[_Line]:
         """Yield the lines of the calls inside of the module, the last one first."""
-        for parent, stack in self._earlier():
+        for parent, stack in self._earlier(0):
             if parent == self._call:
                 yield _Line(stack, module_text(parent))
 
-    def _earlier(self) -> Iterator[tuple[str | None, tuple[str, ...]]]:
-        """Yield the calls of the target before this one with the call around each and its frames, the last one first;
-        a move has one frame."""
+    def _right_until(self) -> int:
+        """Return how many calls of the target end with the one that makes the right value in the golden run; 0 where
+        none is known."""
+        golden, names = self.comparison.golden, list(self.comparison.target.data)
+        way = way_of(golden, f"{self._description.golden}.{self._description.slot}")
+        makers = [] if way is None else [value.call.name for value in (way.value.root, *way.trail.sources)]
+        numbers = [self.table.numbers_by_name[1].get(name) for name in makers if name != self._description.golden]
+        made = [self.table.entries[number].target for number in numbers if number is not None]
+        return max((names.index(name) + 1 for name in made if name is not None), default=0)
+
+    def _earlier(self, first: int) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+        """Yield the calls of the target before this one with the call around each and its frames, the last one first,
+        up to a position among all calls; a move has one frame."""
         target = self.comparison.target
         names, moves = list(target.data), moves_of(target, target.data)
-        for number in range(names.index(self._call) if self._call in target.data else 0, -1, -1):
+        for number in range(names.index(self._call) if self._call in target.data else 0, first - 1, -1):
             while moves and moves[-1].number >= number:
                 move = moves.pop()
                 if move.line is not None and move.number == number:
                     yield move.parent, (move.line,)
-            if number:
+            if number > first:
                 name = names[number - 1]
                 yield parent_of(target.construct, name), tuple(from_source(target.stacks.get(name, ())))
 

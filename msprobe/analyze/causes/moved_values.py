@@ -19,9 +19,14 @@ def name_move(comparison: Comparison, description: FirstDivergence) -> None:
     """Give a divergence whose value no entry makes the place where the target moves it there, if one is recorded."""
     move = _last_move(comparison, description) if UNRECORDED in description.reason else None
     if move is not None:
-        text = f"{OTHER_VALUE}it comes there by {move.name}, which moves values and is no entry"
-        description.reason = description.reason.replace(UNRECORDED, text)
+        describe_move(description, move)
         set_place_of(description, move)
+
+
+def describe_move(description: FirstDivergence, move: Move) -> None:
+    """Say by which move a value comes there, where no entry makes it."""
+    text = f"{OTHER_VALUE}it comes there by {move.name}, which moves values and is no entry"
+    description.reason = description.reason.replace(UNRECORDED, text)
 
 
 def set_place_of(description: FirstDivergence, move: Move) -> None:

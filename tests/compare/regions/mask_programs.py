@@ -19,7 +19,7 @@ WORDS, WIDTH, HEAD = 20, 16, 8
 LINES = {
     "sibling": ("# other module",),
     "shifted": ("# first use of the keys",),
-    "overwritten": ("# first use of the overwritten",),
+    "overwritten": ("# first use of the overwritten", "# overwritten"),
     "turned": ("# turned",),
     "outside": ("# call of the layer",),
 }
@@ -74,7 +74,7 @@ class Layer(nn.Module):
             x = x[:, list(range(x.shape[1]))]
         x = x + self.attention(self.early(x), mask)
         if "overwritten" in self.ways:
-            x.data[:, 0] = 0.0
+            x.data[:, 0] = 0.0  # overwritten
         hidden = self.late(x)  # first use of the overwritten
         return x + self.down(F.gelu(self.up(hidden)))
 
