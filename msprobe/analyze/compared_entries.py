@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.records.call_source import PairSource, parent_in_phase, source_of_pair
+from msprobe.compare.records.call_source import PairSource, module_text, parent_in_phase, source_of_pair
 from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.rows.explanations import Reasons, no_gradient
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
@@ -95,6 +95,11 @@ class ComparedEntries:
 
     def module(self, entry: int) -> str | None:
         return self.source(entry).own.module
+
+    def calling_module(self, entry: int) -> str | None:
+        """Return the module that makes a call which one run alone makes: what runs around it, not what is called."""
+        around = next(self.ancestors(entry), None) if self.is_module(entry) else None
+        return self.module(entry) if around is None else module_text(around)
 
     def result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         """Describe the divergence that a row shows; ``note`` says why it is the first one."""

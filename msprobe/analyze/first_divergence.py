@@ -475,7 +475,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             side, other = ("golden run", "target") if target is None else ("target", "golden run")
             instead = self._instead(origin.entry, golden_only=target is None)
             text = f"the {side} records {target or golden}, the {other} does not{instead}; then {shown}"
-        module = self.module(origin.entry)
+        module = self.calling_module(origin.entry)
         in_backward = self.table.keys[origin.boundary].phase != "forward"
         if module is None and in_backward:  # a gradient hook: what it changes says more than the call
             module = self.module(origin.boundary)
@@ -513,7 +513,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         golden_only = self.table.entries[entry].target is None
         lost, entry = entry, only_use(self.table, entry) or entry
         if self.table.keys[entry].phase == "forward":
-            entry, module = (entry, self.module(entry)) if entry != lost else self._whole_call(entry)
+            entry = entry if entry != lost else self._whole_call(entry)
+            module = self.calling_module(entry)
         else:
             module = self.module_where_gradient_ends(entry) if golden_only else self.module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
@@ -540,13 +541,12 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         differs = source and source != self.source(entry).own.source
         return f" and has {self.name(other)} there" + (f" ({source})" if differs else "")
 
-    def _whole_call(self, entry: int) -> tuple[int, str | None]:
-        """Return the outermost module call that is missing as a whole and has this entry inside, or the entry; and its
-        module."""
+    def _whole_call(self, entry: int) -> int:
+        """Return the outermost module call that is missing as a whole and has this entry inside, or the entry."""
         numbers = self.entry_by_name(entry)
         for name in self.ancestors(entry):
             number = numbers.get(name)
             if number is None or not self._is_one_sided(number):
                 break
             entry = number
-        return entry, self.module(entry)
+        return entry
