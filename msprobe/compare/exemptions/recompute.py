@@ -3,24 +3,28 @@
 The other side has no call to compare them with, but the call that they repeat has been compared. A repetition with the
 values of that call needs no judging; one with other values makes other gradients, and is a difference. One whose
 original is not recorded, or has no values, stays unchecked, and the answer says so.
+
+A backward pass may also call modules at other points (the adjoint of an integration). Where no call makes other results
+of what it got before, such calls repeat nothing, and are judged as any others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence, is_module
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
-from msprobe.core.store.record_walk import Leaf, is_tensor
+from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.trace.likeness import distance
 
 _CLOSE = 1e-5
 _FRAME = ("shape", "dtype")
+_INPUT = f".{INPUT}"
 _DIGEST = "md5"
 
 
@@ -29,10 +33,14 @@ class Recompute(Exemption):
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with recomputed calls of one side marked: ``changed`` ones are benign no longer."""
-        one_sided = [
-            number for number, pair in enumerate(table.entries) if pair.benign and _is_one_sided(table, number)
-        ]
-        return _judged_recomputes(table, one_sided) if one_sided else table
+        for side in (0, 1):
+            one_sided = [
+                number
+                for number, pair in enumerate(table.entries)
+                if pair.benign and table.keys[number].recompute and pair[1 - side] is None
+            ]
+            table = _judged_recomputes(table, one_sided) if one_sided else table
+        return table
 
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence for each side that has recomputed calls without a call to compare them with."""
@@ -48,40 +56,57 @@ class Recompute(Exemption):
         return notes
 
 
-def _judged_recomputes(table: LeafTable, one_sided: Sequence[int]) -> LeafTable:
-    """Return the table with ``changed`` and ``unmatched_recomputes`` for these recomputed calls of one side.
-
-    A call repeats another call of its name (a function: in the same module, as far as that is recorded) where all that
-    both recorded agrees: a repetition ends as soon as backward has what it needs.
-    """
-    stems = {table.keys[number].stem for number in one_sided}
+def _judged_recomputes(table: LeafTable, calls: Sequence[int]) -> LeafTable:
+    """Return the table with ``changed`` and ``unmatched_recomputes`` for recomputed calls that one side alone has."""
+    stems = {table.keys[number].stem for number in calls}
     originals: dict[str, list[int]] = {}
     for number, key in enumerate(table.keys):
         if key.phase == "forward" and not key.recompute and key.stem in stems:
             originals.setdefault(key.stem, []).append(number)
-    unmatched: set[int] = set()
-    changed: dict[int, ChangedRecompute] = {}
     entries = list(table.entries)
-    for number in one_sided:
-        candidates = [call for call in originals.get(table.keys[number].stem, ()) if _may_repeat(table, number, call)]
-        differing = {call: _differing_values(table, number, call) for call in candidates}
-        if [] in differing.values():
-            continue
-        suffixes = {call: values for call, values in differing.items() if values}
-        if not suffixes or None in differing.values():
-            unmatched.add(number)
-            if entries[number].absence is Absence.RECOMPUTED:
-                entries[number] = entries[number]._replace(absence=Absence.RECOMPUTED_UNMATCHED)
-            continue
-        nearest = min(suffixes, key=lambda call: len(suffixes[call]))
-        changed[number] = ChangedRecompute(suffixes[nearest][0], table.keys[nearest].name)
-        entries[number] = entries[number]._replace(absence=None)
-    return replace(table, entries=entries, changed=changed, unmatched_recomputes=frozenset(unmatched))
+    repeated = {number: _repeated(table, number, originals.get(table.keys[number].stem, ())) for number in calls}
+    changed = {number: call for number, call in repeated.items() if call is not None and call.differing}
+    if changed and all(call.has_other_inputs for call in changed.values()):
+        for number in calls:
+            entries[number] = entries[number]._replace(absence=None)
+        return replace(table, entries=entries)
+    unmatched = {number for number, call in repeated.items() if call is None}
+    for number in (*unmatched, *changed):
+        if number in changed or entries[number].absence is Absence.RECOMPUTED:
+            absence = None if number in changed else Absence.RECOMPUTED_UNMATCHED
+            entries[number] = entries[number]._replace(absence=absence)
+    texts = {
+        number: ChangedRecompute(call.differing[0], table.keys[call.number].name) for number, call in changed.items()
+    }
+    return replace(
+        table,
+        entries=entries,
+        changed={**table.changed, **texts},
+        unmatched_recomputes=table.unmatched_recomputes | unmatched,
+    )
 
 
-def _is_one_sided(table: LeafTable, number: int) -> bool:
-    pair = table.entries[number]
-    return table.keys[number].recompute and (pair.target is None or pair.golden is None)
+class _Repeated(NamedTuple):
+    """The call that a recomputed call repeats, and the suffixes of the values in which they differ."""
+
+    number: int
+    differing: list[str]
+
+    @property
+    def has_other_inputs(self) -> bool:
+        return any(suffix.startswith(_INPUT) for suffix in self.differing)
+
+
+def _repeated(table: LeafTable, number: int, originals: Sequence[int]) -> _Repeated | None:
+    """Return the call of these of one name that a call repeats; None where that is not known.
+
+    A call repeats another one (a function: in the same module, as far as that is recorded) where all that both recorded
+    agrees: a repetition ends as soon as backward has what it needs.
+    """
+    differing = {call: _differing_values(table, number, call) for call in originals if _may_repeat(table, number, call)}
+    known = [_Repeated(call, values) for call, values in differing.items() if values is not None]
+    nearest = min(known, key=lambda call: len(call.differing), default=None)
+    return None if nearest is None or (nearest.differing and len(known) < len(differing)) else nearest
 
 
 def _may_repeat(table: LeafTable, number: int, original: int) -> bool:

@@ -104,11 +104,12 @@ class FirstDivergence:
     entry is missing; ``slot`` is the place inside the entry such as output.0 or parameters.weight; ``module`` is the
     path and class of the innermost module (of a module call that one run alone makes: of what makes it), or
     ``optimizer``; ``stack`` holds the frames of the (forward) call, innermost first, from the one on that is code of
-    the user or of a library, and ``source`` that one as ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that makes the call
-    (``source_of_golden``); ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty
-    where it lacks the entry. Where only the golden run makes the call, ``target_source`` and ``target_stack`` are where
-    the target goes on without it. ``stretch`` has the lines, like ``source``, of all calls of the target among which
-    the difference arises, and of the one before them, where the programs are of other code; else it is empty.
+    the user or of a library, and ``source`` that one as ``PATH:LINE in FUNCTION: CODE``. Both are those of the
+    target, or of the golden run where only that makes the call (``source_of_golden``); ``golden_module``,
+    ``golden_stack`` and ``golden_source`` are those of the golden run, empty where it lacks the entry. Where only
+    the golden run makes the call, ``target_source`` and ``target_stack`` are where the target goes on without it.
+    ``stretch`` has the lines, like ``source``, of all calls of the target among which the difference arises, and of
+    the one before them, where the programs are of other code; else it is empty.
 
     The kind ``order``: both runs make the call, one of them before and one after another call.
 
