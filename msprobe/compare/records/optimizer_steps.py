@@ -8,7 +8,7 @@ The first step of an optimizer in a dump names its class and parameters; later o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import OPTIMIZER, parent_of
@@ -97,23 +97,36 @@ def number_of_steps(steps: Sequence[OptimizerStep]) -> int:
 def paired_steps(
     target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]
 ) -> Iterator[tuple[OptimizerStep, OptimizerStep]]:
-    """Yield the groups of both runs that have a parameter in common, step by step.
+    """Yield the groups of both runs that have a parameter in common: its first steps, its second ones, and so on,
+    whatever other optimizers do in between.
 
-    Where no names are common, groups pair by position, if both runs have the same number of them.
+    Groups without a common name pair by position, where a call of both runs has the same number of them.
     """
-    for call in sorted({step.call for step in target} & {step.call for step in golden}):
-        ours, theirs = ([step for step in steps if step.call == call] for steps in (target, golden))
-        holder = {name: number for number, step in enumerate(theirs) for name in step.parameters if name}
-        pairs = {
-            (number, holder[name]): None
-            for number, step in enumerate(ours)
-            for name in step.parameters
-            if name in holder
-        }
-        if not pairs and len(ours) == len(theirs):
-            pairs = {(number, number): None for number in range(len(ours))}
-        for left, right in pairs:
-            yield ours[left], theirs[right]
+    ours, theirs = (_places_by_parameter(steps) for steps in (target, golden))
+    pairs = {pair for name in ours.keys() & theirs.keys() for pair in zip(ours[name], theirs[name], strict=False)}
+    unnamed = (_unpaired(target, {own for own, _ in pairs}), _unpaired(golden, {other for _, other in pairs}))
+    for call in unnamed[0].keys() & unnamed[1].keys():
+        if len(unnamed[0][call]) == len(unnamed[1][call]):
+            pairs.update(zip(unnamed[0][call], unnamed[1][call], strict=True))
+    for own, other in sorted(pairs):
+        yield target[own], golden[other]
+
+
+def _places_by_parameter(steps: Sequence[OptimizerStep]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for number, step in enumerate(steps):
+        for name in filter(None, step.parameters):
+            places.setdefault(name, []).append(number)
+    return places
+
+
+def _unpaired(steps: Sequence[OptimizerStep], paired: Collection[int]) -> dict[int, list[int]]:
+    """Return the places of the groups without a partner, by call."""
+    places: dict[int, list[int]] = {}
+    for number, step in enumerate(steps):
+        if number not in paired:
+            places.setdefault(step.call, []).append(number)
+    return places
 
 
 def other_settings(ours: OptimizerStep, theirs: OptimizerStep) -> Iterator[str]:
@@ -160,21 +173,15 @@ class OtherCount(NamedTuple):
 
 def first_other_count(target: Dump, golden: Dump) -> OtherCount | None:
     """Return the first parameter that optimizers of both runs update, and not as often; None where there is none."""
-    ours, theirs = (_steps_by_parameter(dump) for dump in (target, golden))
-    for name, steps in theirs.items():
-        own = ours.get(name, steps)
+    ours, theirs = (list(optimizer_steps(dump)) for dump in (target, golden))
+    places = _places_by_parameter(ours)
+    for name, others in _places_by_parameter(theirs).items():
+        steps = [theirs[number] for number in others]
+        own = [ours[number] for number in places.get(name, ())] or steps
         counts = number_of_steps(own), number_of_steps(steps)
         if counts[0] != counts[1]:
             return OtherCount(own[-1], steps[-1], name, counts)
     return None
-
-
-def _steps_by_parameter(dump: Dump) -> dict[str, list[OptimizerStep]]:
-    steps: dict[str, list[OptimizerStep]] = {}
-    for step in optimizer_steps(dump):
-        for name in filter(None, step.parameters):
-            steps.setdefault(name, []).append(step)
-    return steps
 
 
 def _is_number(value: Any) -> bool:
