@@ -15,9 +15,11 @@ from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import PARAMETER
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Role
 from msprobe.trace.leaves import element_count
+from msprobe.trace.likeness import same_values
 
 _FLOAT = unit_roundoff("torch.float32")
 
@@ -28,7 +30,7 @@ class OtherCode(ComparedEntries):
     def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
         """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
         where it lies in it, or another one."""
-        stretch = self._stretch(entry)
+        stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(entry)
         if stretch is None:
             return entry, description
         numbers = self.table.numbers_by_name[0]
@@ -68,6 +70,20 @@ class OtherCode(ComparedEntries):
         if pair.target is None or pair.golden is not None or sinks.coarsest > _FLOAT or self._is_in_wrong_layer(entry):
             return None
         return end.stretch(0) if end.is_right(pair.target) else None
+
+    def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
+        """Return whether a parameter of both programs has other elements, and not only another order: whatever code
+        uses it, it was wrong before."""
+        number = self.table.numbers_by_name[0].get(description.target or "", entry)
+        rows = self.differing_rows(number, Role.PARAMETER) if (description.slot or "").startswith(PARAMETER) else []
+        pairs = [(self.table.target[row], self.table.golden[row]) for row in rows]
+        return any(
+            own is not None
+            and other is not None
+            and own.raw.get("shape") == other.raw.get("shape")
+            and not same_values(own.raw, other.raw)
+            for own, other in pairs
+        )
 
     def _is_in_wrong_layer(self, entry: int) -> bool:
         """Return whether the module around an entry, a part of the model, returns other values: what comes behind may
