@@ -292,15 +292,18 @@ def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tu
     ``noise_inside`` is the difference of each row that modules around its call may inherit.
     """
     measured = rows.measured
-    inherited_by_entry = np.maximum(
-        _inherited(measured, rows.is_input, rows.worst), _from_inside(measured, noise_inside)
+    of_parameters, unseen = measured.role == Role.PARAMETER, _unseen(measured)
+    # A module gets the parameters of the modules inside of it as it gets its own.
+    inside = np.maximum(noise_inside, np.where(of_parameters, rows.worst, 0.0))
+    inherited_by_entry = np.maximum(_inherited(measured, rows.is_input, rows.worst), _from_inside(measured, inside))
+    unseen_by_entry = np.maximum(
+        _inherited(measured, rows.is_input, unseen), _from_inside(measured, np.where(of_parameters, unseen, 0.0))
     )
-    unseen_by_entry = _inherited(measured, rows.is_input, _unseen(measured))
     steep = np.minimum(measured.steep[rows.entry], AMPLIFICATION * measured.most_noise(measured.passed))
     exact = (inherited_by_entry == 0.0)[rows.entry] & (noise == 0.0)
-    unseen = np.maximum(AMPLIFICATION * unseen_by_entry[rows.entry], measured.free)
+    free = np.maximum(AMPLIFICATION * unseen_by_entry[rows.entry], measured.free)
     taken_over = np.maximum(AMPLIFICATION * inherited_by_entry[rows.entry], steep)
-    slack = _Slack(np.maximum(taken_over, measured.inexact), unseen)
+    slack = _Slack(np.maximum(taken_over, measured.inexact), free)
     alone = rows.learned(_weigh(measured, rows.loose, _Slack(measured.inexact, measured.free)))
     # Inputs without any difference leave only the rounding of one call, which the strict tolerance covers.
     with_inputs = _weigh(measured, rows.strict, slack).where(exact, _weigh(measured, rows.loose, slack))

@@ -37,7 +37,7 @@ from msprobe.compare.differences.statistics_arrays import largest_input
 from msprobe.compare.records.entries import OPTIMIZER, function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT
+from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
@@ -45,6 +45,8 @@ from msprobe.numerics.verdict import AMPLIFICATION, Bools, Floats, Measured, Rol
 
 _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing but rounding
 _OPERANDS = 2.0
+_LOST = 64.0 * FLOAT32_ROUNDOFF  # the share of other values below which these round a value away
+_SQUARING = "addcmul"
 _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
@@ -79,12 +81,50 @@ class _Cancellation:
 
     def scales(self) -> Floats:
         self._scales = _sum_scales(self._measured, self._table, np.where(self._result, self._entries, -1), self._facts)
+        np.maximum(self._scales, self._scales_of_lost_vectors(), out=self._scales)
+        self._note_lost_gradients()
         self._free_parameters()
         self._free_divisions()
         cancelled = self._rms < self._share * self._scales
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
         return np.maximum(self._scales, _scales_of_sums(self._table, self._facts))
+
+    def _scales_of_lost_vectors(self) -> Floats:
+        """Return the scales of vectors that a call gets beside values so much larger that these round them away: a mean
+        that is zero by mathematics, a bias that only rounding has moved. 0 for other rows."""
+        phases = np.array([key.phase == Phase.FORWARD.value and key.parent != OPTIMIZER for key in self._table.keys])
+        roles = self._measured.role[self._rows]
+        given = phases[self._entries] & ((roles == Role.INPUT) | (roles == Role.PARAMETER))
+        size = self._facts.size[:, 1] / np.sqrt(np.maximum(self._facts.numel, 1.0))
+        largest = np.zeros(len(self._table.keys))
+        tensors = given & (self._facts.numel > self._facts.longest) & np.isfinite(size)
+        np.maximum.at(largest, self._entries[tensors], size[tensors])
+        beside = largest[self._entries]
+        lost = given & (self._facts.numel == self._facts.longest) & (self._facts.size[:, 0] < _LOST * beside)
+        return np.where(lost, beside, 0.0)
+
+    def _note_lost_gradients(self) -> None:
+        """Note the gradients that are so small beside those of usual size that they are the rounding of their sums,
+        also where several passes have made them, or gradients of gradients: what an optimizer squares is a gradient.
+        """
+        back = np.array([key.phase in (Phase.BACKWARD.value, "parameters_grad") for key in self._table.keys], np.bool_)
+        sizes = self._rms[back[self._entries] & self._result]
+        usual = float(np.median(sizes[sizes > 0.0])) if (sizes > 0.0).any() else 0.0
+        small = self._updated & (self._facts.size[:, 0] < _LOST * usual)
+        squares = np.array([_SQUARING in key.stem for key in self._table.keys], np.bool_)[self._entries]
+        for entry in np.unique(self._entries[small & squares]).tolist():
+            leaves = [self._table.target[row] for row in self._table.rows_of(entry)]
+            inputs = {
+                leaf.suffix: _fingerprint(leaf.raw) for leaf in leaves if leaf is not None and is_tensor(leaf.raw)
+            }
+            for suffix, fingerprint in inputs.items():
+                if suffix.startswith(".input.1") and inputs.get(suffix.replace("1", "2", 1)) == fingerprint:
+                    self._lose(fingerprint, usual)
+
+    def _lose(self, fingerprint: Fingerprint, usual: float) -> None:
+        if 0.0 < float(fingerprint[NORM_COLUMN] or 0.0) < _LOST * usual:
+            self._known.scales[fingerprint] = usual
 
     def _follow(self, cancelled: Bools) -> None:
         """Give cancelled gradients, and what is computed from them, their scales, in the order of execution."""
