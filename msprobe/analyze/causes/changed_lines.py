@@ -6,7 +6,7 @@ a few, one of these few is more likely than a line that reads the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from msprobe.analyze.causes.moved_values import describe_move, way_of
 from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import in_phase, module_text
-from msprobe.compare.records.entries import OPTIMIZER, parent_of
+from msprobe.compare.records.entries import OPTIMIZER, parents_of
 from msprobe.compare.records.source_lines import frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.naming.names import Phase, is_module_name
@@ -27,12 +27,22 @@ _FORWARD = "forward", "construct"
 """The functions in which modules run: what a frame of one calls is in the module, the frame that calls it is not."""
 
 
+_Place = tuple[str, str, str | None]
+
+
 class _Line(NamedTuple):
-    """A line: the frames from it outwards, the module that runs it (None where none does), and the move made there."""
+    """A line: the frames from it outwards, the call of the module that runs it (None where none does), and the move
+    that is made there."""
 
     stack: tuple[str, ...]
     module: str | None
     move: Move | None = None
+
+    @property
+    def place(self) -> _Place:
+        """The function that the line stands in, by file and name, and the call of the module that runs it."""
+        frame = frame_of(self.stack[0])
+        return frame.path, frame.function, self.module
 
 
 def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> bool:
@@ -55,7 +65,7 @@ def name_changed_line(comparison: Comparison, entry: int, description: FirstDive
         describe_move(description, line.move)
     description.reason += _NOTE
     description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
-    description.module = line.module
+    description.module = None if line.module is None else module_text(line.module)
     return True
 
 
@@ -97,42 +107,45 @@ class _ChangedLines(ComparedEntries):
 
     def lines(self) -> Iterator[_Line]:
         """Yield lines of the target through which the value may come, the nearest first."""
-        around = list(self._around())
-        yield from self._moves_of_value()
+        around = list(self._around(self._description.stack, list(self.ancestors(self._entry))))
+        at_work = {line.place for line in around}
+        yield from self._moves_of_value(at_work)
         if self.is_inside:
             yield from self._inside()
         else:
             yield from around[1:]
-            modules = {_function(line.stack[0]): line.module for line in reversed(around)}
-            yield from self._before(modules)
+            yield from self._before(at_work)
 
-    def _moves_of_value(self) -> Iterator[_Line]:
+    def _moves_of_value(self, at_work: Container[_Place]) -> Iterator[_Line]:
+        """Yield the lines of the moves behind the value; where none of the results that it may be made of is known, of
+        those in functions that are at work."""
         if self._is_backward:
             return
         way = way_of(self.comparison.target, f"{self._description.target}.{self._description.slot}")
         for move in () if way is None else way.trail.moves:
             if move.line is not None:
-                yield _Line((move.line,), module_text(move.parent) if move.parent else None, move)
+                line = _Line((move.line,), move.parent, move)
+                if way is not None and (way.trail.sources or self.is_inside or line.place in at_work):
+                    yield line
 
-    def _around(self) -> Iterator[_Line]:
-        """Yield the line of the call, and those around it."""
-        stack, around, passed = self._description.stack, list(self.ancestors(self._entry)), 0
-        for number in range(len(stack)):
-            yield _Line(tuple(stack[number:]), module_text(around[passed]) if passed < len(around) else None)
-            passed += frame_of(stack[number]).function in _FORWARD
+    def _around(self, stack: Sequence[str], around: Sequence[str]) -> Iterator[_Line]:
+        """Yield the line of a call, and those around it; ``around`` are the module calls that it is in."""
+        passed = 0
+        for number, frame in enumerate(stack):
+            yield _Line(tuple(stack[number:]), around[passed] if passed < len(around) else None)
+            passed += frame_of(frame).function in _FORWARD
 
-    def _before(self, modules: Mapping[tuple[str, str], str | None]) -> Iterator[_Line]:
-        """Yield the lines of earlier calls in functions that are at work, which ``modules`` run, the last one first."""
-        for _, stack in self._earlier(self._right_until()):
-            for number, frame in enumerate(stack):
-                if frame in self.changed and _function(frame) in modules:
-                    yield _Line(stack[number:], modules[_function(frame)])
+    def _before(self, at_work: Container[_Place]) -> Iterator[_Line]:
+        """Yield the lines of earlier calls in functions that are at work for a module call, the last one first."""
+        for around, stack in self._earlier(self._right_until()):
+            if not self.changed.isdisjoint(stack):
+                yield from (line for line in self._around(stack, around) if line.place in at_work)
 
     def _inside(self) -> Iterator[_Line]:
         """Yield the lines of the calls inside of the module, the last one first."""
-        for parent, stack in self._earlier(0):
-            if parent == self._call:
-                yield _Line(stack, module_text(parent))
+        for around, stack in self._earlier(0):
+            if around[:1] == [self._call]:
+                yield _Line(stack, self._call)
 
     def _right_until(self) -> int:
         """Return how many calls of the target end with the one that makes the right value in the golden run; 0 where
@@ -144,25 +157,21 @@ class _ChangedLines(ComparedEntries):
         made = [self.table.entries[number].target for number in numbers if number is not None]
         return max((names.index(name) + 1 for name in made if name is not None), default=0)
 
-    def _earlier(self, first: int) -> Iterator[tuple[str | None, tuple[str, ...]]]:
-        """Yield the calls of the target before this one with the call around each and its frames, the last one first,
-        up to a position among all calls; a move has one frame."""
+    def _earlier(self, first: int) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+        """Yield the module calls around each call of the target before this one, and its frames, the last one first, up
+        to a position among all calls; a move has one frame."""
         target = self.comparison.target
         names, moves = list(target.data), moves_of(target, target.data)
         for number in range(names.index(self._call) if self._call in target.data else 0, first - 1, -1):
             while moves and moves[-1].number >= number:
                 move = moves.pop()
                 if move.line is not None and move.number == number:
-                    yield move.parent, (move.line,)
+                    yield [] if move.parent is None else [move.parent], (move.line,)
             if number > first:
                 name = names[number - 1]
-                yield parent_of(target.construct, name), tuple(from_source(target.stacks.get(name, ())))
+                yield list(parents_of(target.construct, name)), tuple(from_source(target.stacks.get(name, ())))
 
 
 def _frames_of(dump: Dump) -> set[str]:
     moves = {move.line for move in moves_of(dump, dump.data) if move.line is not None}
     return moves.union(*dump.stacks.values())
-
-
-def _function(frame: str) -> tuple[str, str]:
-    return frame_of(frame).path, frame_of(frame).function
