@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch.utils.data import dataloader, get_worker_info
 
-from msprobe.adapters.pytorch.attach.call_modes import Use, use_of
+from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Model, Models
@@ -107,6 +107,7 @@ class Attachment:
         self._note = note
         self._process = os.getpid()
         self._thread = _Thread()
+        self._modes = AutogradModes()
         self._disabled = False
         self._optimizers = Optimizers(self)
         self._models = Models(model, self._optimizers.held)
@@ -141,6 +142,7 @@ class Attachment:
         patches.plan(nn.Module, "__call__", _outermost(nn.Module.__call__, self._observed_call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
         patches.plan(torch.autograd, "backward", _outermost(torch.autograd.backward, self._observed_backward))
+        patches.plan(torch.autograd.Function, "apply", self._modes.observed_apply(torch.autograd.Function.apply))
         for owner in (torch.optim.Optimizer, nn.Module):
             patches.plan(owner, "zero_grad", _outermost(owner.zero_grad, self._observed_clearing))
         patches.plan(nn.Module, "register_parameter", self._observed_making(nn.Module.register_parameter))
@@ -318,7 +320,7 @@ class Attachment:
         optimized = self._optimizers.made > 0
         if self._iterations.comes_back(module, site, optimized):
             return True
-        return not optimized and use_of(module) is Use.INFERENCE and self._iterations.is_looked_at(module)
+        return not optimized and self._modes.use_of(module) is Use.INFERENCE and self._iterations.is_looked_at(module)
 
     def _is_aside(self, model: Model, part: nn.Module) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
@@ -326,7 +328,7 @@ class Attachment:
 
     def _call_trained(self, call: _Call) -> None:
         """Record a call of a model that is trained, unless it is evaluation."""
-        use, calls = use_of(call.module), call.model.calls
+        use, calls = self._modes.use_of(call.module), call.model.calls
         if self._running and self._was_evaluation(call, use):
             self._forget_evaluation()
         if self._running and self._tentative is None and (use is Use.TRAINING or call.module.training):
@@ -391,12 +393,11 @@ class Attachment:
 
     @_guarded
     def _clear(self, owner: Any, site: Site) -> None:
-        """Take note that gradients are cleared, which may belong to the next iteration."""
+        """Take note that gradients are cleared, at the end of this iteration or at the beginning of the next one."""
         self._note_call(owner, site, ".zero_grad")
 
     def _note_call(self, owner: Any, site: Site, method: str) -> None:
         """Take note of a call of an optimizer, or of a model for something else than its result."""
-        self._end_if_complete()
         if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, method):
             self._end()
         note = self._iterations.note if self._open else self._iterations.ahead

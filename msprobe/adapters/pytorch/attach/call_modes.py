@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import nn
+
+from msprobe.adapters.pytorch.compile.recompilation import is_traced
 
 
 class Use(IntEnum):
@@ -19,11 +24,36 @@ class Use(IntEnum):
     """With autograd, in training mode."""
 
 
-def use_of(model: nn.Module) -> Use:
-    """Return the modes of a call of ``model`` that begins now."""
-    if not torch.is_grad_enabled():
-        return Use.INFERENCE
-    return Use.TRAINING if model.training else Use.EVAL_MODE
+class AutogradModes(threading.local):
+    """Whether autograd is enabled, outside of the functions of autograd: while one runs, it is disabled for it.
+
+    What a ``torch.autograd.Function`` calls belongs to where the function is called.
+    """
+
+    def __init__(self) -> None:
+        self._outside: bool | None = None  # the mode around the outermost function that runs; None for none
+
+    def use_of(self, model: nn.Module) -> Use:
+        """Return the modes of a call of ``model`` that begins now."""
+        if not (torch.is_grad_enabled() if self._outside is None else self._outside):
+            return Use.INFERENCE
+        return Use.TRAINING if model.training else Use.EVAL_MODE
+
+    def observed_apply(self, original: Any) -> Any:
+        """Return what stands for ``Function.apply``."""
+        inner = original.__func__
+
+        @functools.wraps(inner)
+        def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_traced() or self._outside is not None:
+                return inner(function, *args, **kwargs)
+            self._outside = torch.is_grad_enabled()
+            try:
+                return inner(function, *args, **kwargs)
+            finally:
+                self._outside = None
+
+        return classmethod(apply)
 
 
 class TrainingCalls:

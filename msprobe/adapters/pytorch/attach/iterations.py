@@ -53,6 +53,7 @@ class Iterations:
     def __init__(self) -> None:
         self.went_backward = False
         self.ended_by: str | None = None
+        self._complete = False  # an update has ended it
         self._updated: set[int] = set()
         self._called: set[int] = set()
         self._parts: set[int] = set()
@@ -64,7 +65,7 @@ class Iterations:
 
     def begin(self) -> None:
         """Begin the next iteration."""
-        self.went_backward = False
+        self.went_backward = self._complete = False
         self._updated.clear()
         self._called = set()
         self._parts.clear()
@@ -126,15 +127,19 @@ class Iterations:
         """
         call, name = (id(owner), site), f"{type(owner).__name__}{method}"
         if self._is_repeated_in(self._before, call):
-            self.ended_by = f"before {name} is called from the same place again after an update"
+            self._ended_by(f"before {name} is called from the same place again after an update")
             return True
         if self._is_repeated_in(self._since, call) and self._parameters.happened(optimized):
-            self.ended_by = (
+            self._ended_by(
                 f"before {name} is called from the same place again after the program itself has "
                 "changed parameters or cleared gradients"
             )
             return True
         return False
+
+    def _ended_by(self, clause: str) -> None:
+        if not self._complete:
+            self.ended_by = clause
 
     def is_looked_at(self, model: nn.Module) -> bool:
         """Return whether a call of a model without autograd, in a program without an optimizer, looks at what the
@@ -174,6 +179,7 @@ class Iterations:
         names = " and ".join(sorted(set(training.values()))) or "the optimizer"
         each = f"each of {len(training)} optimizers ({names})" if len(training) > 1 else names
         self.ended_by = f"when {each} has made a step"
+        self._complete = True
         return True
 
 

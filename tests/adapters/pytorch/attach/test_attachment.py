@@ -293,3 +293,52 @@ def test_a_target_in_the_model_begins_an_iteration_as_one_beside_it_does() -> No
             optimizer.step()
     assert running == [(0, True), (1, True), (2, True)]
     assert notes.iterations == [{"Agent"}] * 3
+
+
+class Measured(nn.Module):
+    """Calls a part of itself while it is made, to know how many numbers come out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+        with torch.no_grad():
+            width = self.body(X).shape[1]
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x))
+
+
+def measured_outside() -> nn.Module:
+    body = nn.Linear(4, 3)
+    return nn.Sequential(body, nn.Linear(body(X).shape[1], 1))
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(*[nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)) for _ in range(2)])
+
+
+@pytest.mark.parametrize("make", [Measured, measured_outside, normed])
+def test_what_is_called_while_the_model_is_made_is_no_model(make: Callable[[], nn.Module]) -> None:
+    with followed() as notes:
+        model = make()
+        trained(model, lambda: model(X))
+    assert notes.iterations == [{type(model).__name__}] * 2
+
+
+@pytest.mark.parametrize("make", [Measured, normed])
+def test_what_is_called_while_a_model_is_made_that_only_predicts_is_no_model(make: Callable[[], nn.Module]) -> None:
+    with followed() as notes:
+        model = make()
+        assert not notes.is_open
+        model(X)
+        assert notes.is_open
+    assert notes.events.count("start") == 1
+
+
+def test_a_part_that_is_trained_before_the_optimizer_is_made_keeps_its_name() -> None:
+    with followed() as notes:
+        model = Holder()
+        model.training_step().mean().backward()
+        trained(model, model.training_step)
+    assert notes.iterations == [{"Net", "Net_1:Net"}] * 2

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import gc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.adapters.pytorch.attach.followed import Notes, followed
 
@@ -414,6 +416,60 @@ def test_a_first_look_at_a_model_belongs_to_no_iteration() -> None:
     assert notes.events.count("forget") == 1
 
 
+class Recomputed(torch.autograd.Function):
+    """Calls a model without autograd, and again in its backward pass: adjoint methods and reversible networks do."""
+
+    @staticmethod
+    def forward(ctx: Any, model: nn.Module, x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        ctx.model, ctx.parameters = model, parameters
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            for _ in range(3):
+                x = model(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        with torch.enable_grad():
+            (x,) = ctx.saved_tensors
+            for _ in range(3):
+                x = ctx.model(x)
+        return None, None, *torch.autograd.grad(x, ctx.parameters, *gradients)
+
+
+def in_a_function(model: nn.Module) -> torch.Tensor:
+    result: torch.Tensor = Recomputed.apply(model, X, *model.parameters())
+    return result
+
+
+def in_a_checkpoint(model: nn.Module) -> torch.Tensor:
+    result: torch.Tensor = checkpoint(model, X.clone().requires_grad_(), use_reentrant=True)
+    return result
+
+
+@pytest.mark.parametrize("forward", [in_a_function, in_a_checkpoint])
+def test_what_a_function_of_autograd_calls_belongs_to_the_iteration_of_its_call(
+    forward: Callable[[nn.Module], torch.Tensor],
+) -> None:
+    """Autograd is off in there, in an evaluation and elsewhere: the mode around it counts."""
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        places = places_of_calls(model, notes)
+        for number in range(4):
+            optimizer.zero_grad()
+            forward(model).mean().backward()
+            assert {*places} == {(number, True)}
+            optimizer.step()
+            places.clear()
+            with torch.no_grad():
+                forward(model)
+            assert {*places} == {(number + 1, False)}
+            places.clear()
+    assert len(notes.iterations) == 4
+    assert "forget" not in notes.events
+
+
 def test_an_optimizer_of_inputs_ends_no_iteration_of_a_training() -> None:
     """The inner steps of an attack are no iterations, where another optimizer trains the model."""
     with followed() as notes:
@@ -451,10 +507,6 @@ def _calls(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     model(X)
 
 
-def _clears(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    optimizer.zero_grad()
-
-
 def _loads(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     next(iter(torch.utils.data.DataLoader([1.0])))
 
@@ -467,7 +519,7 @@ def _updates(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
 
 
-@pytest.mark.parametrize("what", [_calls, _clears, _loads, _differentiates, _updates])
+@pytest.mark.parametrize("what", [_calls, _loads, _differentiates, _updates])
 def test_what_is_done_after_the_update_belongs_to_the_iteration_until_the_program_goes_on(
     what: Callable[[nn.Module, torch.optim.Optimizer], None],
 ) -> None:
@@ -481,6 +533,28 @@ def test_what_is_done_after_the_update_belongs_to_the_iteration_until_the_progra
         assert notes.is_open
         what(model, optimizer)
         assert len(notes.iterations) == 1
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["", "idle optimizer"])
+def test_clearing_gradients_after_the_update_ends_no_iteration(*, idle: bool) -> None:
+    """Averages are often updated behind it. Where gradients are cleared before the first call, it begins iterations."""
+    with followed() as notes:
+        generator, discriminator, other = Generator(), Discriminator(), Net()
+        ours, theirs = torch.optim.Adam(generator.parameters()), torch.optim.Adam(discriminator.parameters())
+        waits = torch.optim.SGD(other.parameters(), 0.1) if idle else None
+        for number in range(4):
+            ours.zero_grad()
+            assert not notes.is_open
+            loss(generator).backward()
+            ours.step()
+            loss(discriminator).backward()
+            theirs.step()
+            theirs.zero_grad()
+            discriminator.zero_grad()
+            assert notes.is_open
+            assert len(notes.iterations) == number
+    assert len(notes.iterations) == 4
+    del waits
 
 
 def test_an_optimizer_of_inputs_alone_ends_iterations() -> None:
@@ -520,7 +594,7 @@ def test_actor_and_critic_with_a_rollout_between() -> None:
 
 
 def test_nothing_of_it_is_left() -> None:
-    places = (nn.Module, torch.optim.Optimizer, torch.optim.SGD, torch.autograd, torch.utils.data.dataloader)
+    places = (nn.Module, torch.optim.Optimizer, torch.optim.SGD, torch.autograd, torch.autograd.Function, torch.utils.data.dataloader)
     before = [dict(vars(place)) for place in places]
     with followed():
         with_an_optimizer()
