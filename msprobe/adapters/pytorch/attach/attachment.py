@@ -30,7 +30,7 @@ from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Model, Models
-from msprobe.adapters.pytorch.attach.module_tree import parameters_of
+from msprobe.adapters.pytorch.attach.module_tree import is_made_now, parameters_of
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
 from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
@@ -263,7 +263,7 @@ class Attachment:
             self._loaded[class_name(module)] = None
         elif type(module).__name__ in _TRANSPARENT and self._models.wanted is None:
             return False
-        elif _graph_task() == -1:  # else a backward pass repeats a call
+        elif _graph_task() == -1 and not is_made_now():  # a backward pass repeats a call
             self._find_and_call(module, call_site())
         return True
 
@@ -443,6 +443,11 @@ class Attachment:
             return
         for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
             self._direct.cover(module)
+        parts = {model.number for model in self._models if model.is_part}
+        if self._open and not self._iterations.went_backward and self._iterations.called() <= parts:
+            self._forget()
+        if not self._open:
+            self._models.drop_parts()
         self._expect()
 
     @_guarded
@@ -533,7 +538,7 @@ class Attachment:
         called = self._iterations.called()
         new = [model for model in self._models if not model.recorded and model.number in called]
         for model in new:
-            model.recorded = True
+            model.recorded, model.is_part = True, False
         if self._ended == 1:
             self._introduce()
         elif new:

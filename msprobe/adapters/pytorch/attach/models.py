@@ -31,6 +31,7 @@ class Model:
         trains: whether it is trained.
         calls: which of its calls belong to a training.
         recorded: whether it was called in an iteration.
+        is_part: whether it was never recorded, and is a part of a model that was made later.
     """
 
     def __init__(self, name: str, module: nn.Module, trains: bool, calls: TrainingCalls) -> None:
@@ -39,7 +40,7 @@ class Model:
         self.number = id(module)
         self.trains = trains
         self.calls = calls
-        self.recorded = False
+        self.recorded = self.is_part = False
         self._module = weakref.ref(module)
 
     @property
@@ -102,9 +103,15 @@ class Models:
         for model in self._models if tree.trained else ():
             module = model.module
             model.trains = module is not None and not parameters_of(module).isdisjoint(tree.trained)
+            model.is_part = module is not None and not model.recorded and tree.model_of(module) is not module
         for part, model in list(self._by_call.values()) if tree.trained else ():
             self._note_part(part(), model, tree)
         return [module for top, _ in tree.models() for module in modules_in(top)]
+
+    def drop_parts(self) -> None:
+        """Forget the models that have turned out to be parts: the next call of one is a call of its model."""
+        self._models = [model for model in self._models if not model.is_part]
+        self._by_call = {key: entry for key, entry in self._by_call.items() if not entry[1].is_part}
 
     def trains(self, model: Model, part: nn.Module) -> bool:
         """Return whether a call of ``part``, which is a model or a part of one, calls something that is trained."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections import deque
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -86,6 +88,18 @@ class ModuleTree:
     def _tops(self, modules: list[nn.Module]) -> list[nn.Module]:
         around = {id(one): one for module in modules for one in self._around(module)}
         return [one for one in around.values() if not self._parents.get(id(one))]
+
+
+def is_made_now() -> bool:
+    """Return whether a module is being made: what its ``__init__`` calls only prepares it."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        owner = code.co_varnames[0] if code.co_name == "__init__" and code.co_argcount else ""
+        if owner and issubclass(type(frame.f_locals.get(owner)), nn.Module):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def parameters_of(module: nn.Module) -> set[int]:

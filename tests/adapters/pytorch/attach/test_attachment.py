@@ -341,4 +341,4 @@ def test_a_part_that_is_trained_before_the_optimizer_is_made_keeps_its_name() ->
         model = Holder()
         model.training_step().mean().backward()
         trained(model, model.training_step)
-    assert notes.iterations == [{"Net", "Net_1:Net"}] * 2
+    assert notes.iterations == [{"Net", "Net:Net"}] * 2

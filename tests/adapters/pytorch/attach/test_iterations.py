@@ -594,7 +594,14 @@ def test_actor_and_critic_with_a_rollout_between() -> None:
 
 
 def test_nothing_of_it_is_left() -> None:
-    places = (nn.Module, torch.optim.Optimizer, torch.optim.SGD, torch.autograd, torch.autograd.Function, torch.utils.data.dataloader)
+    places = (
+        nn.Module,
+        torch.optim.Optimizer,
+        torch.optim.SGD,
+        torch.autograd,
+        torch.autograd.Function,
+        torch.utils.data.dataloader,
+    )
     before = [dict(vars(place)) for place in places]
     with followed():
         with_an_optimizer()
