@@ -112,7 +112,8 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     inputs = () if paths is None else paths.options
     metavar = _metavar(param)
     if isinstance(param, click.Argument):
-        place = _behind_arguments(param, words, context)
+        of_program = not context.allow_interspersed_args  # its command line comes behind the options
+        place = len(words) if of_program else _behind_arguments(param, words, context)
         return [*words[:place], metavar, *words[place:]]
     if not context.allow_interspersed_args:  # what follows belongs to a program
         return [_name(param), metavar, *words]

@@ -52,6 +52,7 @@ LINES = [
     ("op_generate -i run", "op_generate -i run --api NAME"),
     ("parse", "parse -d FILE"),
     ("run", "run -c PATH COMMAND"),
+    ("run -c my.json", "run -c my.json COMMAND"),
     ("run python x.py --epochs 1", "run -c PATH python x.py --epochs 1"),
     ("run -m Net -- python x.py", "run -c PATH -m Net -- python x.py"),
 ]

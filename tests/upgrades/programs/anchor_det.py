@@ -1,7 +1,9 @@
 """One-stage detector: two-level pyramid, IoU anchor matching, focal + smooth L1 loss, bf16 autocast trunk."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
 STRIDES, SIZES, RATIOS, CLASSES = (4, 8), (6.0, 14.0), (0.5, 1.0, 2.0), 3
 
 

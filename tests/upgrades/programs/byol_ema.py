@@ -45,7 +45,8 @@ class Branch(nn.Module):
         super().__init__()
         self.stem = conv_bn(3, 8, 1)
         self.stages = nn.Sequential(
-            InvertedBottleneck(8, 8, 1), InvertedBottleneck(8, 16, 2), InvertedBottleneck(16, 16, 1))
+            InvertedBottleneck(8, 8, 1), InvertedBottleneck(8, 16, 2), InvertedBottleneck(16, 16, 1)
+        )
         self.projector = head(16, 12)
 
     def forward(self, x):
@@ -82,7 +83,7 @@ def augment(img, gen):
     flip = torch.rand(n, generator=gen) < 0.5
     img = torch.where(flip[:, None, None, None], img.flip(-1), img)
     oy, ox = torch.randint(0, 5, (2,), generator=gen).tolist()
-    img = F.pad(img, (2, 2, 2, 2), mode="reflect")[:, :, oy:oy + 12, ox:ox + 12]
+    img = F.pad(img, (2, 2, 2, 2), mode="reflect")[:, :, oy : oy + 12, ox : ox + 12]
     gain = 0.7 + 0.6 * torch.rand(n, 1, 1, 1, generator=gen)
     mean = img.mean(dim=(1, 2, 3), keepdim=True)
     return (img - mean) * gain + mean

@@ -1,4 +1,5 @@
 """Categorical DQN (C51): noisy dueling net, double-Q target, n-step returns, fake replay."""
+
 import copy
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ class NoisyLinear(nn.Module):
     def __init__(self, n_in, n_out):
         super().__init__()
         self.n_in, self.n_out = n_in, n_out
-        bound = n_in ** -0.5
+        bound = n_in**-0.5
         self.w = nn.Parameter(torch.empty(n_out, n_in).uniform_(-bound, bound))
         self.w_sigma = nn.Parameter(torch.full((n_out, n_in), 0.5 * bound))
         self.b = nn.Parameter(torch.zeros(n_out))
@@ -47,13 +48,13 @@ class DuelingC51(nn.Module):
 def nstep(rewards, dones):
     ret, alive = torch.zeros(len(rewards)), torch.ones(len(rewards))
     for k in range(rewards.size(1)):
-        ret = ret + alive * GAMMA ** k * rewards[:, k]
+        ret = ret + alive * GAMMA**k * rewards[:, k]
         alive = alive * (1.0 - dones[:, k])
     return ret, alive
 
 
 def project(prob, ret, alive):
-    tz = ret[:, None] + GAMMA ** N_STEP * alive[:, None] * SUPPORT[None, :]
+    tz = ret[:, None] + GAMMA**N_STEP * alive[:, None] * SUPPORT[None, :]
     tz = tz.clamp(V_MIN, V_MAX)
     pos = ((tz - V_MIN) / DELTA).clamp(0, ATOMS - 1)
     low, high = pos.floor().long(), pos.ceil().long()

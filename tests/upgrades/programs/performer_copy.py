@@ -28,7 +28,7 @@ class FavorAttention(nn.Module):
         self.m = features
 
     def phi(self, x):
-        x = x * self.dh ** -0.25
+        x = x * self.dh**-0.25
         sq = 0.5 * x.pow(2).sum(-1, keepdim=True)
         z = x @ self.proj - sq
         return torch.exp(z - z.detach().amax(dim=(-1, -2), keepdim=True)) / math.sqrt(self.m) + 1e-4

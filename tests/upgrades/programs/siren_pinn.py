@@ -1,4 +1,5 @@
 """PINN for the 1-D heat equation, SIREN trunk behind a Fourier feature layer."""
+
 import math
 import torch
 from torch import nn
@@ -83,7 +84,7 @@ ema = {k: v.clone() for k, v in net.state_dict().items()}
 for step in range(1, 4):
     x, t = collocation(64)
     res = pde_residual(net, x, t)
-    w, per_bin = causal_weights(res ** 2, 8)
+    w, per_bin = causal_weights(res**2, 8)
     loss_pde = (w * per_bin).sum() / w.sum()
     x0 = torch.linspace(0, 1, 33)[1:-1]
     u0 = net(x0, torch.zeros_like(x0))

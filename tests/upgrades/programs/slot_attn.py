@@ -1,4 +1,5 @@
 """Slot attention autoencoder with a spatial broadcast decoder."""
+
 import torch
 import torch.nn as nn
 
@@ -14,7 +15,7 @@ def position_grid(size):
 class SlotAttention(nn.Module):
     def __init__(self, dim, iters=2, eps=1e-8):
         super().__init__()
-        self.iters, self.eps, self.scale = iters, eps, dim ** -0.5
+        self.iters, self.eps, self.scale = iters, eps, dim**-0.5
         self.mu = nn.Parameter(torch.randn(1, 1, dim) * 0.3)
         self.log_sigma = nn.Parameter(torch.full((1, 1, dim), -0.5))
         self.norm_in, self.norm_slots, self.norm_mlp = nn.LayerNorm(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
@@ -85,7 +86,7 @@ def scene(n):
     for i in range(n):
         for _ in range(3):
             y, x = torch.randint(0, SIZE - 4, (2,)).tolist()
-            img[i, :, y:y + 4, x:x + 3] = torch.rand(3, 1, 1)
+            img[i, :, y : y + 4, x : x + 3] = torch.rand(3, 1, 1)
     return img
 
 

@@ -1,4 +1,5 @@
 """Child-sum tree LSTM for sentiment on random trees; nodes are processed level by level."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

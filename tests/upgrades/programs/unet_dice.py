@@ -1,4 +1,5 @@
 """Small U-Net on synthetic discs, soft dice + cross entropy."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -9,8 +10,12 @@ NUM_CLASSES = 3
 
 def double_conv(cin, cout):
     return nn.Sequential(
-        nn.Conv2d(cin, cout, 3, padding=1, bias=False), nn.GroupNorm(4, cout), nn.SiLU(),
-        nn.Conv2d(cout, cout, 3, padding=1, bias=False), nn.GroupNorm(4, cout), nn.SiLU(),
+        nn.Conv2d(cin, cout, 3, padding=1, bias=False),
+        nn.GroupNorm(4, cout),
+        nn.SiLU(),
+        nn.Conv2d(cout, cout, 3, padding=1, bias=False),
+        nn.GroupNorm(4, cout),
+        nn.SiLU(),
     )
 
 

@@ -78,8 +78,8 @@ class Trainer:
     def loss(self, tokens, speaker):
         logits = self.model(tokens[:, :-1], speaker)
         target = tokens[:, 1:]
-        logits = logits[:, :, self.receptive - 1:]
-        target = target[:, self.receptive - 1:]
+        logits = logits[:, :, self.receptive - 1 :]
+        target = target[:, self.receptive - 1 :]
         return F.cross_entropy(logits, target)
 
     def step(self):

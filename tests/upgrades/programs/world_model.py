@@ -2,8 +2,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributions import Normal, kl_divergence
+
 # Recurrent state space world model (posterior/prior, KL balancing) plus an actor trained in imagination.
 OBS, ACT, DET, STO = 10, 2, 20, 6
+
 
 def mlp(i, o, h=24):
     return nn.Sequential(nn.Linear(i, h), nn.ELU(), nn.Linear(h, o))

@@ -21,6 +21,7 @@ class FieldEmbedding(nn.Module):
 
 class CIN(nn.Module):
     """Compressed interaction network with split-half connections."""
+
     def __init__(self, fields, sizes=(8, 6)):
         super().__init__()
         self.sizes = sizes
