@@ -363,7 +363,7 @@ class Attachment:
             self._running = False
             self._collection.pause()
         elif first_time("run: evaluation"):
-            logger.info("msprobe run: evaluation between the steps of the training is left out")
+            logger.info("msprobe run: calls without autograd, or of evaluation, are left out where no training begins")
 
     def _may_be_training(self, call: _Call, use: Use) -> bool:
         """Return whether a call of a trained model in modes of evaluation may still belong to a training.

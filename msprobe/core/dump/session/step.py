@@ -198,7 +198,7 @@ class Step:
         if self._context.ring is not None:
             self._context.ring.drop_open()
         self._sink.discard()
-        logger.info("what was recorded in %s is discarded", self.folder)
+        logger.info("what was recorded in %s is discarded: it belongs to no step", self.folder)
 
     @never_raises
     def _note_shared(self, modules: ModuleTap) -> None:
