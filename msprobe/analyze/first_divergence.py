@@ -29,7 +29,6 @@ from msprobe.analyze.causes.given_parameters import (
     parameter_name,
 )
 from msprobe.analyze.causes.merged_ranks import MergedRanks
-from msprobe.analyze.causes.moved_values import name_move
 from msprobe.analyze.causes.other_code import OtherCode
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
@@ -85,8 +84,7 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
     entry, description = OtherCode(comparison).description_for(*found)
     if search.place_told or description is not found.description:
         return Divergence(entry, description)
-    if not name_changed_line(comparison, found.entry, found.description):
-        name_move(comparison, found.description)
+    name_changed_line(comparison, found.entry, found.description)
     source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
     if source is not None:
         set_place(found.description, source)

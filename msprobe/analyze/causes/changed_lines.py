@@ -45,28 +45,22 @@ class _Line(NamedTuple):
         return frame.path, frame.function, self.module
 
 
-def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> bool:
+def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> None:
     """Give a divergence that comes from outside of its call the nearest line before it that the golden run lacks.
 
     Nothing changes where the line of the call is such a line, or where no line before it is.
-
-    Returns:
-        whether the programs differ in the line that the description names.
     """
     search = _ChangedLines(comparison, entry, description)
-    if not search.is_possible:
-        return False
-    if not search.is_inside and description.stack[0] in search.changed:
-        return True
+    if not search.is_possible or (not search.is_inside and description.stack[0] in search.changed):
+        return
     line = next((line for line in search.lines() if line.stack[0] in search.changed), None)
     if line is None:
-        return False
+        return
     if line.move is not None:
         describe_move(description, line.move)
     description.reason += _NOTE
     description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
     description.module = None if line.module is None else module_text(line.module)
-    return True
 
 
 class _ChangedLines(ComparedEntries):
