@@ -57,7 +57,7 @@ def test_the_costs_of_each_rank_and_of_a_training(tmp_path: Path) -> None:
     assert rank["step_records"] > 10 and rank["step_bytes"] > 5_000
     assert result["total"]["recorded_steps"] == 10
     assert result["total"]["disk_bytes"] == 10 * rank["step_bytes"]
-    assert (tmp_path / "made").read_text() == "5"  # the program ended within its sixth step
+    assert (tmp_path / "made").read_text() == "6"  # the program ended where its seventh step began
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "made", "train.py"]
 
 

@@ -1,7 +1,8 @@
 import math
+
 import torch
-from torch import nn
 import torch.nn.functional as F
+from torch import nn
 
 
 def conv_bn(cin, cout, stride, groups=1, k=3):

@@ -1,6 +1,7 @@
 """Categorical DQN (C51): noisy dueling net, double-Q target, n-step returns, fake replay."""
 
 import copy
+
 import torch
 from torch import nn
 

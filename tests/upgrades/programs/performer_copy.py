@@ -1,5 +1,6 @@
 # Causal linear attention (positive random features, as in Performer) on a delayed copy task.
 import math
+
 import torch
 from torch import nn
 

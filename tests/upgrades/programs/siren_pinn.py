@@ -1,6 +1,7 @@
 """PINN for the 1-D heat equation, SIREN trunk behind a Fourier feature layer."""
 
 import math
+
 import torch
 from torch import nn
 

@@ -85,14 +85,20 @@ def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
 def test_an_interrupt_at_any_place_of_it_holds_up_nothing(tenth: int) -> None:
     count, interrupted = tenth, True
     while interrupted:
-        worker, done = AsyncWorker(10, ThreadState()), []
+        worker = AsyncWorker(10, ThreadState())
         interrupted = is_interrupted(worker, count)
-        again = threading.Thread(target=lambda: (worker.put(lambda: done.append(1), 5), worker.drain()), daemon=True)
-        again.start()
-        again.join(10)
-        assert done == [1], count
+        assert is_done_again(worker), count
         assert not worker.outstanding
         count += 10
+
+
+def is_done_again(worker: AsyncWorker) -> bool:
+    """Return whether a further job is done in time."""
+    done: list[int] = []
+    again = threading.Thread(target=lambda: (worker.put(lambda: done.append(1), 5), worker.drain()), daemon=True)
+    again.start()
+    again.join(10)
+    return done == [1]
 
 
 @functools.cache
@@ -103,7 +109,7 @@ def after_calls(code: CodeType) -> set[int]:
 
 
 def is_interrupted(worker: AsyncWorker, count: int) -> bool:
-    """Put and drain until a handler could have run ``count`` times in the worker or its locks; return whether it did."""
+    """Put and drain until a handler could have run ``count`` times in the worker or its locks; return whether so."""
     moments = 0
 
     def interrupt(frame: FrameType, event: str, _: object) -> TraceFunction | None:
