@@ -83,11 +83,12 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
         return None if end is None else Divergence(*end)
     entry, description = OtherCode(comparison).description_for(*found)
     if search.place_told or description is not found.description:
+        name_changed_line(comparison, description)
         return Divergence(entry, description)
-    name_changed_line(comparison, found.entry, found.description)
     source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
     if source is not None:
         set_place(found.description, source)
+    name_changed_line(comparison, found.description)
     return found
 
 

@@ -6,61 +6,52 @@ a few, one of these few is more likely than a line that reads the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from msprobe.analyze.causes.moved_values import describe_move, way_of
+from msprobe.analyze.causes.programs import Programs
 from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import in_phase, module_text
 from msprobe.compare.records.entries import OPTIMIZER, parents_of
-from msprobe.compare.records.source_lines import frame_of, from_source
+from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.naming.names import Phase, is_module_name
-from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT
-from msprobe.trace.moves import Move, moves_of
 
-_NOTE = "; the programs differ in this line, which comes before"
+_CHANGED = "; the programs differ in this line, which comes before"
+_RUN_ALONE = "; the golden run makes no call in this line, which comes before"
 _FORWARD = "forward", "construct"
 """The functions in which modules run: what a frame of one calls is in the module, the frame that calls it is not."""
 
 
-_Place = tuple[str, str, str | None]
-
-
 class _Line(NamedTuple):
-    """A line: the frames from it outwards, the call of the module that runs it (None where none does), and the move
-    that is made there."""
+    """A line: the frames from it outwards, and the module that runs it; None where none does."""
 
     stack: tuple[str, ...]
     module: str | None
-    move: Move | None = None
-
-    @property
-    def place(self) -> _Place:
-        """The function that the line stands in, by file and name, and the call of the module that runs it."""
-        frame = frame_of(self.stack[0])
-        return frame.path, frame.function, self.module
 
 
-def name_changed_line(comparison: Comparison, entry: int, description: FirstDivergence) -> None:
+def name_changed_line(comparison: Comparison, description: FirstDivergence) -> None:
     """Give a divergence that comes from outside of its call the nearest line before it that the golden run lacks.
 
     Nothing changes where the line of the call is such a line, or where no line before it is.
     """
-    search = _ChangedLines(comparison, entry, description)
-    if not search.is_possible or (not search.is_inside and description.stack[0] in search.changed):
+    search = _ChangedLines(comparison, description)
+    if not search.is_possible:
         return
-    line = next((line for line in search.lines() if line.stack[0] in search.changed), None)
+    line = next(search.lines(), None)
     if line is None:
         return
-    if line.move is not None:
-        describe_move(description, line.move)
-    description.reason += _NOTE
+    in_golden = search.programs.is_in_golden(frame_of(line.stack[0]))
+    description.reason += _RUN_ALONE if in_golden else _CHANGED
+    if description.source_of_golden:
+        description.golden_stack, description.golden_source = description.stack, description.source
+        description.source_of_golden = False
     description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
-    description.module = None if line.module is None else module_text(line.module)
+    if description.module != OPTIMIZER:
+        description.module = line.module
 
 
 class _ChangedLines(ComparedEntries):
@@ -68,104 +59,99 @@ class _ChangedLines(ComparedEntries):
 
     Attributes:
         is_inside: whether it comes from the code of a module, and not from that around the call.
+        programs: those of the two runs.
     """
 
-    def __init__(self, comparison: Comparison, entry: int, description: FirstDivergence) -> None:
+    def __init__(self, comparison: Comparison, description: FirstDivergence) -> None:
         super().__init__(comparison)
-        self._entry, self._description = entry, description
-        name, slot = description.target or "", description.slot or ""
+        self._description = description
+        name, slot = description.target or description.golden or "", description.slot or ""
         self._is_backward = name == in_phase(name, Phase.BACKWARD.value)
         self._call = in_phase(name, Phase.FORWARD.value)
-        self.is_inside = is_module_name(name) and slot.startswith(OUTPUT) != self._is_backward
+        self._is_result = slot.startswith(OUTPUT) != self._is_backward
+        self.is_inside = is_module_name(name) and self._is_result
+        self.programs = Programs(comparison.target, comparison.golden)
 
     @property
     def is_possible(self) -> bool:
-        """Whether both runs make the call, it is not the call itself that goes wrong, and some lines differ."""
+        """Whether the value may come from other code than the call itself, and that reads the same in both programs."""
         description = self._description
-        if None in (description.target, description.golden, description.slot) or not description.stack:
-            return False
-        if description.module == OPTIMIZER or self.comparison.target.merged:
+        if not description.stack or self.comparison.target.merged or not self.programs.differ:
             return False
         loses_gradient = self._is_backward and description.kind == "missing_in_target"
-        return (OTHER_VALUE in description.reason or loses_gradient or self.is_inside) and bool(self.changed)
+        one_sided = None in (description.target, description.golden)
+        elsewhere = OTHER_VALUE in description.reason or loses_gradient or one_sided or not self._is_result
+        elsewhere = elsewhere or bool(description.stretch)
+        if not (elsewhere or self.is_inside or description.module == OPTIMIZER):
+            return False
+        return self.is_inside or not self.programs.is_changed(frame_of(self._stack[0])) if self._stack else False
 
     @cached_property
-    def changed(self) -> set[str]:
-        """The frames of the target in lines of the program that no recorded call of the golden run is in, but for those
-        around all of its calls: what is right comes from them too."""
-        known = {frame_of(frame).code for frame in _frames_of(self.comparison.golden)}
-        own = {frame: frame_of(frame) for frame in _frames_of(self.comparison.target)}
-        new = {text for text, frame in own.items() if frame.code not in known and frame.code and not frame.passes_on}
-        stacks = [stack for name in self.comparison.target.data if (stack := self.comparison.target.stacks.get(name))]
-        return new - {frame for frame in stacks[0] if frame in stacks[-1]} if stacks else new
+    def _stack(self) -> list[str]:
+        """The frames of the place that is described, in the target; none where it lacks the innermost one."""
+        description = self._description
+        if not description.source_of_golden:
+            return description.stack
+        stack = []
+        for number, text in enumerate(description.stack):
+            frame = frame_of(text)
+            place = self.programs.in_target(frame.path, frame.line)
+            if place is None and not number:
+                return []
+            stack.append(text if place is None else _text(frame._replace(path=place[0], line=place[1])))
+        return stack
 
     def lines(self) -> Iterator[_Line]:
-        """Yield lines of the target through which the value may come, the nearest first."""
-        around = list(self._around(self._description.stack, list(self.ancestors(self._entry))))
-        at_work = {line.place for line in around}
-        yield from self._moves_of_value(at_work)
+        """Yield the changed lines of the target through which the value may come, the nearest first."""
         if self.is_inside:
             yield from self._inside()
         else:
-            yield from around[1:]
-            yield from self._before(at_work)
+            yield from self._around(self._stack)
+        yield from self._elsewhere()
 
-    def _moves_of_value(self, at_work: Container[_Place]) -> Iterator[_Line]:
-        """Yield the lines of the moves behind the value; where none of the results that it may be made of is known, of
-        those in functions that are at work."""
-        if self._is_backward:
-            return
-        way = way_of(self.comparison.target, f"{self._description.target}.{self._description.slot}")
-        for move in () if way is None else way.trail.moves:
-            if move.line is not None:
-                line = _Line((move.line,), move.parent, move)
-                if way is not None and (way.trail.sources or self.is_inside or line.place in at_work):
-                    yield line
+    def _around(self, stack: Sequence[str]) -> Iterator[_Line]:
+        """Yield the changed lines of the functions around the call."""
+        run = self.comparison.target if self._description.target is not None else self.comparison.golden
+        modules, whole = list(parents_of(run.construct, self._call)), run.stacks.get(self._call, ())
+        passed = sum(frame_of(text).function in _FORWARD for text in whole[: max(len(whole) - len(stack), 0)])
+        for number, text in enumerate(stack):
+            frame = frame_of(text)
+            module = module_text(modules[passed]) if passed < len(modules) else None
+            yield from self._near(frame, stack[number + 1 :], module)
+            passed += frame.function in _FORWARD
 
-    def _around(self, stack: Sequence[str], around: Sequence[str]) -> Iterator[_Line]:
-        """Yield the line of a call, and those around it; ``around`` are the module calls that it is in."""
-        passed = 0
-        for number, frame in enumerate(stack):
-            yield _Line(tuple(stack[number:]), around[passed] if passed < len(around) else None)
-            passed += frame_of(frame).function in _FORWARD
+    def _near(self, frame: Frame, outer: Sequence[str], module: str | None) -> Iterator[_Line]:
+        """Yield the changed lines of the function that a frame is in, and of those that it calls by name."""
+        for frames in self.programs.changed_near(frame, backwards=self._is_backward):
+            texts = tuple(map(_text, frames))
+            if self._around_all.isdisjoint(texts[:1]):
+                yield _Line((*texts, *outer), module)
 
-    def _before(self, at_work: Container[_Place]) -> Iterator[_Line]:
-        """Yield the lines of earlier calls in functions that are at work for a module call, the last one first."""
-        for around, stack in self._earlier(self._right_until()):
-            if not self.changed.isdisjoint(stack):
-                yield from (line for line in self._around(stack, around) if line.place in at_work)
+    @cached_property
+    def _around_all(self) -> set[str]:
+        """The frames around all calls of the target: what is right comes from them too."""
+        stacks = [stack for name in self.comparison.target.data if (stack := self.comparison.target.stacks.get(name))]
+        return {frame for frame in stacks[0] if frame in stacks[-1]} if stacks else set()
 
     def _inside(self) -> Iterator[_Line]:
-        """Yield the lines of the calls inside of the module, the last one first."""
-        for around, stack in self._earlier(0):
-            if around[:1] == [self._call]:
-                yield _Line(stack, self._call)
+        """Yield the changed lines of the functions that run inside of the module, from their ends."""
+        target, seen, module = self.comparison.target, set(), module_text(self._call)
+        calls = [name for name in target.data if next(parents_of(target.construct, name), None) == self._call]
+        for name in reversed(calls):
+            stack = from_source(target.stacks.get(name, ()))
+            for number, frame in enumerate(map(frame_of, stack)):
+                end = self.programs.end_of_function(frame)
+                if end not in seen:
+                    seen.add(end)
+                    yield from self._near(end, stack[number + 1 :], module)
+                if frame.function in _FORWARD:
+                    break
 
-    def _right_until(self) -> int:
-        """Return how many calls of the target end with the one that makes the right value in the golden run; 0 where
-        none is known."""
-        golden, names = self.comparison.golden, list(self.comparison.target.data)
-        way = way_of(golden, f"{self._description.golden}.{self._description.slot}")
-        makers = [] if way is None else [value.call.name for value in (way.value.root, *way.trail.sources)]
-        numbers = [self.table.numbers_by_name[1].get(name) for name in makers if name != self._description.golden]
-        made = [self.table.entries[number].target for number in numbers if number is not None]
-        return max((names.index(name) + 1 for name in made if name is not None), default=0)
-
-    def _earlier(self, first: int) -> Iterator[tuple[list[str], tuple[str, ...]]]:
-        """Yield the module calls around each call of the target before this one, and its frames, the last one first, up
-        to a position among all calls; a move has one frame."""
-        target = self.comparison.target
-        names, moves = list(target.data), moves_of(target, target.data)
-        for number in range(names.index(self._call) if self._call in target.data else 0, first - 1, -1):
-            while moves and moves[-1].number >= number:
-                move = moves.pop()
-                if move.line is not None and move.number == number:
-                    yield [] if move.parent is None else [move.parent], (move.line,)
-            if number > first:
-                name = names[number - 1]
-                yield list(parents_of(target.construct, name)), tuple(from_source(target.stacks.get(name, ())))
+    def _elsewhere(self) -> Iterator[_Line]:
+        """Yield the first changed line where all of them stand together: nothing else differs."""
+        if frame := self.programs.only_change():
+            yield _Line((_text(frame),), self._description.module if self._description.kind == "argument" else None)
 
 
-def _frames_of(dump: Dump) -> set[str]:
-    moves = {move.line for move in moves_of(dump, dump.data) if move.line is not None}
-    return moves.union(*dump.stacks.values())
+def _text(frame: Frame) -> str:
+    return f"File {frame.path}, line {frame.line}, in {frame.function}, \n {frame.code}"

@@ -12,13 +12,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
-FRAMEWORK = (
-    r"^<|(?:site|dist)-packages/(?:torch|torch_npu|mindspore|msadapter|mindtorch)/"
-    r"|/torch/(?:nn|optim|autograd|utils|distributed)/|/torch/_|/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)"
-)
-"""Paths of a framework, of Python itself and of generated code; the viewer has the same expression (``stacks.js``)."""
-LIBRARY = r"(?:site|dist)-packages/|/lib/python\d"
-"""Paths of installed packages."""
+from msprobe.core.store.source_files import FRAMEWORK, is_installed
+
 AROUND = 2
 _MOST_BYTES = 8_000_000
 _FRAME = r"\s*File \"?(.+?)\"?, line (\d+)(?:, in ([^,\n]+))?,?\s*(.*)\Z"
@@ -44,7 +39,7 @@ class Frame(NamedTuple):
     @property
     def is_library(self) -> bool:
         """Whether the frame is code of a framework or of another installed package."""
-        return bool(re.search(FRAMEWORK, self.path) or re.search(LIBRARY, self.path))
+        return is_installed(self.path)
 
     @property
     def passes_on(self) -> bool:

@@ -38,8 +38,9 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
+from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, SOURCE, STACK
 from msprobe.core.store.safe_files import open_private, regular, write_atomic
+from msprobe.core.store.source_files import source_document
 
 VERSION = 3
 INDENT = 2
@@ -289,6 +290,8 @@ def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:
     if extra_info and not index.only_points:
         size += write_atomic(path.with_name(STACK), [dumps(index.stack_document(), indent=1)])
         size += write_atomic(path.with_name(CONSTRUCT), [dumps(index.construct, indent=1)])
+        if source := source_document(index.frames.values()):
+            size += write_atomic(path.with_name(SOURCE), [dumps(source, indent=1)])
     return size
 
 

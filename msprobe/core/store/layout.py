@@ -3,6 +3,7 @@
 {dump_path}/step{N}/{rank{R} | rank{R}_{pid} | proc{pid}}/dump.json
                                           stack.json
                                           construct.json
+                                          source.json
                                           dump_tensor_data/{entry}.{slot}.{path}.pt
                                           dump.journal          only while collecting, or after a crash
 """
@@ -17,7 +18,8 @@ DUMP = "dump.json"
 DEBUG = "debug.json"
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
-DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT)
+SOURCE = "source.json"
+DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, SOURCE)
 JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
 ERRORS = "dump_error_info.log"

@@ -1,0 +1,250 @@
+"""Two programs side by side: the lines that one has and the other lacks, and the functions that they stand in.
+
+A dump has the files of its program (``source.json``). Where it has none, the lines of its calls are what is known.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import PurePath
+from typing import NamedTuple
+
+from msprobe.compare.records.source_lines import Frame, frame_of
+from msprobe.core.errors import ReadError
+from msprobe.core.store.layout import SOURCE
+from msprobe.core.store.reader import Dump, read_json_object
+from msprobe.core.store.source_files import is_installed
+from msprobe.trace.moves import moves_of
+
+_ALIKE = 0.75
+"""The share of its lines that a file has in common with the file that it was made from, at least."""
+_MODULE = "<module>"
+"""What Python calls the code of a file in a stack."""
+_LOOPS = ast.For, ast.While, ast.AsyncFor
+_FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
+_DEFINITIONS = "def ", "async def ", "class "
+
+
+class Span(NamedTuple):
+    """The lines of a function, of a loop or of a whole file; ``name`` is that of a function, and ``called`` the one by
+    which it is called: that of its class for a constructor."""
+
+    first: int
+    last: int
+    name: str = ""
+    called: str = ""
+
+    def __contains__(self, line: object) -> bool:
+        return isinstance(line, int) and self.first <= line <= self.last
+
+
+class SourceFile:
+    """One file of a program.
+
+    Attributes:
+        lines: each line that is known and has code, in their order.
+        code: the same without comments.
+    """
+
+    def __init__(
+        self, lines: Mapping[int, str], code: Mapping[int, str], functions: Iterable[Span], loops: Iterable[Span]
+    ) -> None:
+        self.lines, self.code = ({number: texts[number] for number in sorted(code)} for texts in (lines, code))
+        self.functions, self._loops = list(functions), list(loops)
+
+    def function(self, line: int) -> Span:
+        """Return the innermost function around a line, or the whole file."""
+        whole = Span(min(self.lines, default=line), max(self.lines, default=line), _MODULE)
+        return min((span for span in self.functions if line in span), key=_length, default=whole)
+
+    def in_order(self, line: int, *, backwards: bool) -> list[int]:
+        """Return the lines of the function around a line in the order in which a value may come there: those before it,
+        the nearest first, then those behind it; the other way round where the value is a gradient."""
+        function = self.function(line)
+        inner = [span for span in self.functions if span != function and span.first in function]
+        own = [n for n in self.lines if n in function and not any(n in s and n != s.first for s in inner)]
+        before, behind = [n for n in reversed(own) if n <= line], [n for n in own if n > line]
+        if backwards:
+            return [*behind, *before]
+        loop = max((s for s in self._loops if line in s and s.first in function), key=_length, default=Span(line, line))
+        return [*before, *(n for n in reversed(behind) if n in loop)]
+
+
+def _length(span: Span) -> int:
+    return span.last - span.first
+
+
+class Programs:
+    """The programs of two runs.
+
+    Attributes:
+        files: the files of the target, by their path.
+    """
+
+    def __init__(self, target: Dump, golden: Dump) -> None:
+        self._frames = _frames_of(target), _frames_of(golden)
+        self.files, self._golden = _files_of(target, self._frames[0]), _files_of(golden, self._frames[1])
+
+    @property
+    def differ(self) -> bool:
+        """Whether some lines of the target are known to differ."""
+        return any(self._changed.values())
+
+    def is_changed(self, frame: Frame) -> bool:
+        """Return whether the golden program lacks the line of a frame of the target, or runs no call in it."""
+        return frame.line in self._changed.get(frame.path, ())
+
+    def is_in_golden(self, frame: Frame) -> bool:
+        """Return whether the golden program has the line of a frame of the target too."""
+        return frame.line in self._common.get(frame.path, {}).values()
+
+    def changed_near(self, frame: Frame, *, backwards: bool) -> Iterator[list[Frame]]:
+        """Yield the changed lines of the function that a frame of the target is in, and of those that it calls by name,
+        in the order in which a value may come from there (a gradient where it goes ``backwards``): frames, innermost
+        first."""
+        if not self._changed.get(frame.path):
+            return
+        file, functions = self.files[frame.path], self._changed_functions(frame.path)
+        for line in file.in_order(frame.line, backwards=backwards):
+            here = frame._replace(line=line, code=file.lines[line])
+            if self.is_changed(here):
+                yield [here]
+                continue
+            called = () if here.code.startswith(_DEFINITIONS) else re.findall(r"\b(\w+)\(", here.code)
+            for name in sorted(functions.keys() & set(called)):
+                yield from ([inner, here] for inner in functions[name])
+
+    def end_of_function(self, frame: Frame) -> Frame:
+        """Return a frame of the target where its function ends."""
+        file = self.files.get(frame.path)
+        return frame if file is None else frame._replace(line=file.function(frame.line).last)
+
+    def only_change(self) -> Frame | None:
+        """Return the first changed line where all stand together; None where there are more changes than this one."""
+        path, *others = [path for path, lines in self._changed.items() if lines]
+        numbers, changed = list(self.files[path].lines), sorted(self._changed[path])
+        start = numbers.index(changed[0])
+        if others or numbers[start : start + len(changed)] != changed:
+            return None
+        return Frame(path, changed[0], self.files[path].function(changed[0]).name, self.files[path].lines[changed[0]])
+
+    def _changed_functions(self, path: str) -> dict[str, list[Frame]]:
+        """Return the changed lines of the functions of a file, the last one first, by how each is called."""
+        file, found = self.files[path], defaultdict(list)
+        for line in sorted(self._changed[path], reverse=True):
+            function = file.function(line)
+            found[function.called].append(Frame(path, line, function.name, file.lines[line]))
+        return found
+
+    @cached_property
+    def _changed(self) -> dict[str, set[int]]:
+        """The lines of the target that the golden program lacks, or in which it runs no call although the target does.
+
+        Of a file without a counterpart nothing says what the first are.
+        """
+        codes = {frame.code for frame in self._frames[1]}
+        changed = {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
+        for frame in self._frames[0]:
+            if frame.path in self.files and frame.code not in codes:
+                changed.setdefault(frame.path, set()).add(frame.line)
+        return changed
+
+    def in_target(self, path: str, line: int) -> tuple[str, int] | None:
+        """Return the file and line of the target that a line of the golden program is in; None where it has none."""
+        return next(((own, same[path, line]) for own, same in self._common.items() if (path, line) in same), None)
+
+    @cached_property
+    def _common(self) -> dict[str, dict[tuple[str, int], int]]:
+        """The lines of the golden program that a file of the target has too, by their file and number."""
+        found = {}
+        for path, own in self.files.items():
+            name = PurePath(path).name
+            others = [other for other in self._golden if other == path] or [
+                other for other in self._golden if PurePath(other).name == name
+            ]
+            pairs = [(other, _same_lines(self._golden[other], own)) for other in others]
+            other, same = max(pairs, key=lambda pair: len(pair[1]), default=("", {}))
+            if len(same) >= _ALIKE * len(own.lines):
+                found[path] = {(other, line): number for line, number in same.items()}
+        return found
+
+
+def _same_lines(golden: SourceFile, target: SourceFile) -> dict[int, int]:
+    """Return the lines of one file by those of the other that read the same, in one order."""
+    before, after = list(golden.code), list(target.code)
+    texts = list(golden.code.values()), list(target.code.values())
+    blocks = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    return {before[block.a + n]: after[block.b + n] for block in blocks for n in range(block.size)}
+
+
+def _files_of(dump: Dump, frames: Iterable[Frame]) -> dict[str, SourceFile]:
+    if whole := _source_files(dump):
+        return {path: _parsed(text) for path, text in whole.items()}
+    lines: dict[str, dict[int, str]] = defaultdict(dict)
+    functions: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for frame in frames:
+        lines[frame.path][frame.line] = frame.code
+        functions[frame.path][frame.function].append(frame.line)
+    spans = {path: [Span(min(n), max(n), name, name) for name, n in own.items()] for path, own in functions.items()}
+    return {path: SourceFile(own, own, spans[path], ()) for path, own in lines.items()}
+
+
+def _source_files(dump: Dump) -> dict[str, str]:
+    """Return the texts in source.json; none where it is missing or damaged: nothing but lines is said with it."""
+    path = dump.place.document.with_name(SOURCE)
+    try:
+        document = read_json_object(path) if path.is_file() else {}
+    except ReadError:
+        return {}
+    return {name: text for name, text in document.items() if isinstance(text, str)}
+
+
+def _frames_of(dump: Dump) -> list[Frame]:
+    """Return the frames of a run that are code of the program, each once."""
+    moves = {move.line for move in moves_of(dump, dump.data) if move.line is not None}
+    frames = map(frame_of, moves.union(*dump.stacks.values()))
+    return [frame for frame in frames if frame.line and frame.code and not is_installed(frame.path)]
+
+
+def _parsed(text: str) -> SourceFile:
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a cell with commands of a notebook
+        nodes = []
+    makers = {part: n.name for n in nodes if isinstance(n, ast.ClassDef) for part in n.body if _is_constructor(part)}
+    functions = [
+        _span(n)._replace(name=n.name, called=makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS)
+    ]
+    loops = [_span(n) for n in nodes if isinstance(n, _LOOPS)]
+    lines = {number: " ".join(line.split()) for number, line in enumerate(text.split("\n"), 1)}
+    return SourceFile(lines, dict(_code_lines(text)), functions, loops)
+
+
+def _span(node: ast.stmt, name: str = "", called: str = "") -> Span:
+    return Span(node.lineno, node.end_lineno or node.lineno, name, called)
+
+
+def _is_constructor(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__init__"
+
+
+def _code_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and the code of each line, without comments; lines without code are left out."""
+    lines = text.split("\n")
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column]
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    for number, line in enumerate(lines, 1):
+        if code := " ".join(line.split()):
+            yield number, code
