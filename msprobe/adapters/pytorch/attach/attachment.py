@@ -40,7 +40,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.slots import Slot
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import first_time, logger, use_stream
 
 _COMPILED_HINT = (
@@ -71,6 +71,7 @@ def _guarded(method: Callable[P, None]) -> Callable[P, None]:
         try:
             method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must go on
+            let_through(error)
             cast(Attachment, args[0]).give_up(error)
 
     return guarded
@@ -290,6 +291,7 @@ class Attachment:
                 if model is not None and model not in found:
                     found.append(model)
         except Exception as error:  # noqa: BLE001 - objects of the program are looked at, and it must go on
+            let_through(error)
             if first_time("run: compiled function"):
                 logger.warning(
                     "msprobe run: the model that a compiled function calls cannot be looked for (%s): make a "
@@ -518,6 +520,7 @@ class Attachment:
         try:
             method()
         except (MsprobeException, OSError) as error:
+            let_through(error)
             self._disabled = True
             self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)

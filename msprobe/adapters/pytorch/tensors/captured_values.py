@@ -19,6 +19,7 @@ from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass, with_memory
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, MeasuredOnDevice, Rows, measure
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, captures_graph
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 
@@ -94,7 +95,8 @@ class CapturedTensorOps(TorchTensorOps):
         once, repeats = without_repeats(plain)
         try:
             self._measured.append((node, measure(once, repeats)))
-        except RuntimeError:  # torch has no arithmetic for this dtype: its facts are recorded
+        except RuntimeError as error:  # torch has no arithmetic for this dtype: its facts are recorded
+            let_through(error)
             return
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from msprobe.core.interruption import let_through
+
 EXPANDED = 1 << 20
 """Elements from which on an expanded tensor is not copied to be measured."""
 LOWEST = 1 << 40
@@ -55,7 +57,8 @@ def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
         if plain.is_neg() or plain.is_conj():
             plain = plain.resolve_neg().resolve_conj()
         return plain if plain.numel() == 0 or backed(plain) else None
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         return None
 
 

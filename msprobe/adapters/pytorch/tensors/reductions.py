@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import with_memory, without_repeats
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
@@ -331,7 +332,8 @@ class Projector:
                     node[KEY] = self._on_host(plain.contiguous())
                 else:
                     self._deferred.add_measured(node, device_projection(plain))
-        except (RuntimeError, TypeError):  # torch has no arithmetic for this dtype
+        except (RuntimeError, TypeError) as error:  # torch has no arithmetic for this dtype
+            let_through(error)
             return
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
