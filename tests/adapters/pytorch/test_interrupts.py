@@ -98,7 +98,8 @@ def in_place() -> tuple[Any, ...]:
     optimizers = sys.modules["torch.optim.optimizer"]
     hooks = len(optimizers._global_optimizer_pre_hooks), len(optimizers._global_optimizer_post_hooks)
     functions = nn.Module.__call__, F.gelu, torch.Tensor.add, torch.autograd.backward, torch.optim.Optimizer.zero_grad
-    return (*functions, hooks, module_hooks._global_backward_pre_hooks, torch.compile, sys.getrecursionlimit())
+    rest = torch.compile, sys.getrecursionlimit(), torch.is_grad_enabled()
+    return (*functions, hooks, module_hooks._global_backward_pre_hooks, *rest)
 
 
 class Program:
@@ -133,6 +134,7 @@ class Program:
         self.optimizer.zero_grad()  # the interrupt may have come before the program did it
         assert self.names_of_a_step() == self.recorded
         assert in_place() == self.before
+        assert not any(parameter._backward_hooks for parameter in self.model.parameters())
 
 
 def interrupt_lines(program: Program, chosen: Callable[[Trace], list[Line]], kind: type[BaseException] = Late) -> None:
@@ -159,6 +161,11 @@ def test_an_exception_at_a_line_of_the_tool(bench: Any, level: str, first: int) 
 
 def test_an_end_of_iteration_at_a_line_of_a_generator(bench: Any) -> None:
     interrupt_lines(Program(bench, "mix"), lambda trace: trace.in_generators[::4], StopIteration)
+
+
+def test_an_exception_at_a_line_that_ends_the_step(bench: Any) -> None:
+    ends = "session/step.py", "record/parameter_records.py", "store/flusher.py"
+    interrupt_lines(Program(bench, "mix"), lambda trace: [line for line in trace.lines if line[0].endswith(ends)])
 
 
 @pytest.mark.parametrize("kind", matrix_params("interrupts", KINDS, sample=[OSError]))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import address, storage
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd, address, storage
 from msprobe.core.interruption import let_through
 from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.store.tensor_writer import LARGEST, TensorFiles
@@ -67,7 +67,7 @@ class TensorSaver:
             return
         dense = plain  # lives until the file is written: only its address is handed on
         if not plain.is_contiguous():
-            with torch.no_grad():
+            with WithoutAutograd():
                 dense = plain.contiguous()
         pointer = address(dense)
         elements = _memory(pointer, size, _READ_ONLY) if size else b""

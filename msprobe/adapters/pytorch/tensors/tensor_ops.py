@@ -22,6 +22,7 @@ from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.memory import (
     LOWEST,
     PLAIN,
+    WithoutAutograd,
     WithoutSubclass,
     address,
     backed,
@@ -196,7 +197,7 @@ class TorchTensorOps:
             return None
         once, repeats = without_repeats(plain)
         size = once.numel() * once.element_size()
-        with torch.no_grad():
+        with WithoutAutograd():
             if plain.is_cpu:
                 words = once if once.dtype in _DTYPES else _as_words(once)  # torch cannot copy int4 and the like
                 copy = torch.empty_like(words, memory_format=torch.contiguous_format).copy_(words).view(once.dtype)

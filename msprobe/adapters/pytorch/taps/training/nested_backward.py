@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd
 from msprobe.core.interruption import let_through
 
 _add = torch._C._VariableFunctions.add
@@ -48,7 +49,7 @@ class NestedBackward:
         held = self._sums.get(key)
         if held is not None:
             try:
-                with torch.no_grad():
+                with WithoutAutograd():
                     held.gradient = _add(held.gradient, gradient)
             except RuntimeError as error:  # other layouts, such as sparse beside dense
                 let_through(error)
