@@ -105,8 +105,8 @@ def in_place() -> tuple[Any, ...]:
 class Program:
     """A step of a training that is recorded, and what must hold after it was interrupted."""
 
-    def __init__(self, bench: Any, level: str) -> None:
-        self.debugger = bench.open(level)
+    def __init__(self, bench: Any, level: str, **fields: Any) -> None:
+        self.debugger = bench.open(level, **fields)
         self.bench = bench
         self.model = Mlp()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
@@ -157,6 +157,21 @@ def interrupt_lines(program: Program, chosen: Callable[[Trace], list[Line]], kin
 @pytest.mark.parametrize(("level", "first"), [("mix", 0), ("L1", 40)])
 def test_an_exception_at_a_line_of_the_tool(bench: Any, level: str, first: int) -> None:
     interrupt_lines(Program(bench, level), lambda trace: list(trace.lines)[first::90])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task": "tensor", "async_dump": True},
+        {"section": {"summary_mode": "md5"}},
+        {"task": "free_benchmark"},
+        {"task": "overflow_check"},
+    ],
+)
+def test_a_runtime_error_at_a_line_of_a_task(bench: Any, fields: dict[str, Any]) -> None:
+    """Many values cannot be measured, which torch says by a RuntimeError."""
+    program = Program(bench, "L1", **fields)
+    interrupt_lines(program, lambda trace: list(trace.lines)[20::30], RuntimeError)
 
 
 def test_an_end_of_iteration_at_a_line_of_a_generator(bench: Any) -> None:
