@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import from_outside, let_through
 
 _INHERITED = object()
 _MARK = "_msprobe_replacement"
@@ -152,8 +152,9 @@ class Patches:
             while done:
                 _restore(*done[-2:])
                 del done[-2:]
-        except Exception:
-            del done[-2:]
+        except Exception as error:
+            if from_outside(error) is None:  # an owner that refuses its original would refuse it for ever
+                del done[-2:]
             raise
         finally:
             if done:
