@@ -306,7 +306,8 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     from msprobe.cli.options.nearest_line import near, nearest_line, unknown_word  # loaded for a wrong line only
 
     if isinstance(error, click.NoSuchOption):
-        error.possibilities = near(error.option_name, error.possibilities or ())
+        close = near(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
     message = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption):
         message = message.replace(error.option_name, unknown_word(error, words).partition("=")[0], 1)
