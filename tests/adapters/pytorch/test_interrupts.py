@@ -218,7 +218,7 @@ def test_what_a_signal_handler_raises_reaches_the_program(
 ) -> None:
     """It does, but for what the interpreter drops (callbacks of weak references) and one that a library may catch.
 
-    Some three of a thousand are lost, and it is not known where.
+    ``logging`` catches whatever is raised while it asks for the name of the process, once a record.
     """
     dropped: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda facts: dropped.append(facts.exc_type))
