@@ -301,11 +301,14 @@ def _fail(message: str, status: int) -> int:
 
 
 def _usage(error: click.ClickException, words: Sequence[str]) -> str:
-    message = error.format_message().rstrip(".")
     if not isinstance(error, click.UsageError):
-        return message
-    from msprobe.cli.options.nearest_line import nearest_line, unknown_word  # loaded for a wrong line only
+        return error.format_message().rstrip(".")
+    from msprobe.cli.options.nearest_line import near, nearest_line, unknown_word  # loaded for a wrong line only
 
+    if isinstance(error, click.NoSuchOption):
+        close = near(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
+    message = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption):
         message = message.replace(error.option_name, unknown_word(error, words).partition("=")[0], 1)
     if line := nearest_line(error, words):

@@ -193,4 +193,5 @@ def _instruction(code: CodeType, offset: int) -> str:
     """Return the name of the instruction at ``offset``; empty where there is none."""
     import dis
 
-    return next((one.opname for one in dis.get_instructions(code) if one.offset == offset), "")
+    written = code.co_code
+    return dis.opname[written[offset]] if 0 <= offset < len(written) else ""

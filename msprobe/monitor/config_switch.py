@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy, write_atomic
 from msprobe.monitor.settings.first_version import FirstVersion, read_first_version
@@ -42,6 +43,7 @@ class ConfigSwitch:
         try:
             status = self._path.stat()
         except OSError as error:
+            let_through(error)
             if not self._missing:
                 logger.warning("monitor: %s: %s; the training goes on as before", self._path, error_text(error))
             self._missing = True
@@ -66,6 +68,7 @@ class ConfigSwitch:
                 write_atomic(self._path, [changed.encode()])
             status = self._path.stat()
         except (OSError, UnicodeDecodeError) as error:
+            let_through(error)
             advice = disk_remedy(error, "configuration file") if isinstance(error, OSError) else ""
             logger.warning("monitor: dynamic_on stays true in %s: %s. %s", self._path, error_text(error), advice)
             return

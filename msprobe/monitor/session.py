@@ -14,6 +14,7 @@ from typing import Any
 
 from msprobe.core.dump.record.error_boundary import ErrorLog
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy
 from msprobe.monitor.alerts.alert import Alert, AlertSink
@@ -338,6 +339,7 @@ class MonitorSession:
             try:
                 observer.finish()
             except OSError as error:
+                let_through(error)
                 logger.warning("monitor: %s. %s", error_text(error), disk_remedy(error, "output folder"))
 
     def _write(self, step: int, rows: list[Row]) -> None:
@@ -355,6 +357,7 @@ class MonitorSession:
                 if isinstance(sink, AlertSink):
                     sink.mark(found)
         except OSError as error:
+            let_through(error)
             if not self._alerts_failed:
                 self._alerts_failed = True
                 where = f"monitor: the alerts of step {step}, and perhaps later ones, are not written"
@@ -365,6 +368,7 @@ class MonitorSession:
         try:
             sink.close()
         except OSError as error:
+            let_through(error)
             where = "monitor: the end of the last file is not written"
             logger.warning("%s: %s. %s", where, error_text(error), disk_remedy(error, "output folder"))
 
@@ -376,6 +380,7 @@ class MonitorSession:
                 self._failed.remove(sink)
                 logger.warning("monitor: rows are written again, from step %d on", step)
         except OSError as error:
+            let_through(error)
             if sink not in self._failed:  # one line, not one for each step
                 self._failed.append(sink)
                 where = f"monitor: the rows of step {step}, and perhaps later ones, are not written"

@@ -23,6 +23,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.config.sections import FreeBenchmarkSection
 from msprobe.core.dump.tasks.checked_calls import Checked, LiveCall
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.online.condition_check import ConditionCheck
 from msprobe.online.findings import Finding, FindingTables
@@ -174,6 +175,7 @@ class FreeBenchmark:
         try:
             self._tables.add((rank, self._mode, stage, step, name), findings, source)
         except OSError as error:
+            let_through(error)
             if first_time(("free_benchmark", "tables")):
                 logger.error("free_benchmark: findings cannot be written: %s", error_text(error))
 

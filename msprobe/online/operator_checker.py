@@ -19,6 +19,7 @@ from msprobe.core.backend.replaying import CannotReplayError, Execution, HeldTen
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.sections import OnlineCheckSection
 from msprobe.core.dump.tasks.checked_calls import Checked, LiveCall
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.online.kept_tensors import KeptTensors
 from msprobe.online.online_check import OnlineCheck
@@ -101,4 +102,5 @@ class OperatorChecker:
         try:
             check.close()
         except OSError as error:
+            let_through(error)
             logger.warning("online check: the summary cannot be written: %s", error)

@@ -29,6 +29,7 @@ import numpy as np
 from msprobe.core.capture.containers import DEPTH_LIMIT, key_text, parts_of
 from msprobe.core.errors import MsprobeException, argument_text, error_text
 from msprobe.core.host import require_local
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.layout import file_name
@@ -121,8 +122,10 @@ class SingleSave:
             make_folder(self._root)
             write_atomic(self._root / "configurations.json", [dumps(data, indent=4)])
         except OSError as error:
+            let_through(error)
             self._tell_disk(error)
         except Exception as error:  # noqa: BLE001  (whatever an object of the user does)
+            let_through(error)
             self._tell(f"save_config: the settings cannot be written: {error_text(error)}")
 
     def step(self) -> None:
@@ -150,8 +153,10 @@ class SingleSave:
         try:
             self._write(name, value, micro)
         except OSError as error:
+            let_through(error)
             self._tell_disk(error)
         except Exception as error:  # noqa: BLE001  (whatever a tensor of the user does)
+            let_through(error)
             self._tell(f"{name}: its value cannot be saved: {error_text(error)}")
 
     def _write(self, name: str, value: Any, micro: int) -> None:

@@ -14,6 +14,7 @@ from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, on_cpu
 from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 
@@ -33,6 +34,7 @@ def launch_at_once() -> None:
     try:
         launch_blocking()
     except RuntimeError as error:
+        let_through(error)
         logger.warning(
             "operators run asynchronously: collecting waits for them, and errors may be raised by a later call than "
             "the one that failed (%s)",

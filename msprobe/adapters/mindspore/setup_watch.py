@@ -16,7 +16,7 @@ from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps, ho
 from msprobe.adapters.mindspore.versions import version_text
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.random_sources import RandomSource, host_sources
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.tensors.projection import KEY
 from msprobe.setup_check.collection.content_hash import content_hash, element_sum
 from msprobe.setup_check.collection.hyperparameters import plain_setting
@@ -109,7 +109,8 @@ def _context() -> dict[str, Any]:
 def _world_size() -> int:
     try:
         return int(get_group_size())
-    except Exception:  # noqa: BLE001 - of MindSpore: outside of a parallel job
+    except Exception as error:  # noqa: BLE001 - of MindSpore: outside of a parallel job
+        let_through(error)
         return 1
 
 

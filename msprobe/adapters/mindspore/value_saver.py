@@ -31,6 +31,7 @@ from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.host import require_local
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.safe_files import make_folder_below
@@ -62,6 +63,7 @@ class _Files:
                 if not _ops.save(tensor, target / f"{name}.{number}{part}.npy") and first_time((folder, name)):
                     logger.warning("%s: a value has no data to write", name)
         except OSError as error:
+            let_through(error)
             if first_time((folder, str(error))):
                 logger.warning("%s cannot be written into %s: %s", name, target, error)
 

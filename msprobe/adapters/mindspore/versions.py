@@ -20,6 +20,7 @@ from msprobe.core.distribution import (
     supported_versions,
     version_fault,
 )
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 
 SUPPORTED = supported_versions("mindspore")
@@ -71,7 +72,8 @@ def survive_first_conversion(numpy_version: str) -> bool:
 
     try:
         mindspore.mint.mul(mindspore.Tensor(np.ones(1, np.float32)), 2.0)
-    except (SystemError, ImportError, RuntimeError, TypeError):
+    except (SystemError, ImportError, RuntimeError, TypeError) as error:
+        let_through(error)
         logger.warning("MindSpore was built for NumPy 1 and its first operator fails under NumPy %s", numpy_version)
         return True
     return False
@@ -217,7 +219,8 @@ def jit_level() -> str:
 
     try:
         level = mindspore.get_context("jit_level")
-    except (KeyError, ValueError, RuntimeError):  # not a key of this version
+    except (KeyError, ValueError, RuntimeError) as error:  # not a key of this version
+        let_through(error)
         level = ""
     if not level:
         config = mindspore.get_context("jit_config")

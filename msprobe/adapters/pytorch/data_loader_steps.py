@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from msprobe.core.capture.patching import Patches
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 
@@ -137,6 +138,7 @@ class LoaderSteps:
         try:
             method()
         except (MsprobeException, OSError) as error:
+            let_through(error)
             logger.error("enable_dataloader: nothing more is collected: %s", error)
             self._leave()
 

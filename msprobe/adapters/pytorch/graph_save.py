@@ -32,6 +32,7 @@ from msprobe.adapters.pytorch.tensors.unwritten import is_capturing
 from msprobe.core.backend.captured_graphs import GraphTap
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import argument_text, error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.safe_files import make_folder
 
@@ -134,6 +135,7 @@ def _warned(path: Any) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError, MemoryError) as error:
+        let_through(error)
         _warn(path, error_text(error))
 
 

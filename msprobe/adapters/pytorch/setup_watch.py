@@ -15,7 +15,7 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.parameter_names import plain_name, unwrapped
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.core.capture.random_sources import RandomSource
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.tensors.projection import KEY
 from msprobe.setup_check.collection.content_hash import content_hash, element_sum
 from msprobe.setup_check.collection.hyperparameters import plain_setting
@@ -82,7 +82,8 @@ class TorchSetupWatch:
         try:
             whole = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
             data = whole.reshape(-1).view(torch.uint8).numpy()
-        except (RuntimeError, NotImplementedError, TypeError):
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            let_through(error)
             return "", ""
         width = tensor.element_size() // (2 if tensor.is_complex() else 1)
         return content_hash(data, str(tensor.dtype), tuple(tensor.shape)), element_sum(data, width)

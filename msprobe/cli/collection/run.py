@@ -21,7 +21,7 @@ def _missing(given: Mapping[str, Any]) -> Missing | None:
     "run",
     cls=Asking,
     missing=_missing,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
 )
 @shared("config", help="What to collect (.json, .yaml).")
 @click.option("--monitor", metavar="FILE", help="What to watch (.json, .yaml): of TrainerMon or TrainerMonitorV2.")

@@ -9,7 +9,7 @@ import difflib
 import itertools
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
@@ -34,8 +34,6 @@ def nearest_line(error: click.UsageError, words: Sequence[str]) -> str:
     context = error.ctx
     if context is None or context.parent is None or context.info_name not in words or _HELP & set(words):
         return ""
-    if context.ignore_unknown_options and not isinstance(error, click.MissingParameter):
-        return ""  # the words belong to a program of the user
     start = words.index(context.info_name) + 1
     tail = list(words[start:])
     problem: click.ClickException | None = error
@@ -96,14 +94,25 @@ def _without_unknown(word: str, words: list[str], context: click.Context) -> lis
         path = [value] if equals else after[:1]
         after = after if equals else after[1:]
         return [*before, *after, *path] if notion == "golden_path" else [*path, *before, *after]
-    close = _closest(normalized(name), [flag for option in _options(context) for flag in option.opts])
-    return [*before, *([f"{close}{equals}{value}"] if close else []), *after]
+    close = near(normalized(name), [flag for option in _options(context) for flag in option.opts])
+    if close:
+        return [*before, f"{close[0]}{equals}{value}", *after]
+    is_value = not equals and after and not after[0].startswith("-") and not os.path.exists(after[0])
+    return [*before, *after[1 if is_value else 0 :]]
 
 
-def _closest(name: str, flags: list[str]) -> str:
-    """Return the flag that ``name`` was meant to be; "" where none is close."""
-    longer = [flag for flag in flags if flag.startswith(f"{name}_")]
-    return next(iter(longer or difflib.get_close_matches(name, flags, n=1)), "")
+def near(name: str, flags: Iterable[str]) -> list[str]:
+    """Return the flags that ``name`` may have been meant to be, the nearest first.
+
+    The dashes of a long one count for nothing.
+    """
+    by_name = {_bare(flag): flag for flag in flags}
+    longer = [flag for flag in by_name.values() if flag.startswith(f"{name}_")]
+    return longer or [by_name[each] for each in difflib.get_close_matches(_bare(name), by_name)]
+
+
+def _bare(flag: str) -> str:
+    return flag.removeprefix("--")
 
 
 def _with_missing(param: click.Parameter, words: list[str], context: click.Context) -> list[str]:

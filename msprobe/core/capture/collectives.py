@@ -22,6 +22,7 @@ from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Arguments, never
+from msprobe.core.interruption import let_through
 
 HiddenParameter = tuple[int, str] | None
 """Position and name of a parameter that stands as null in the record."""
@@ -144,7 +145,8 @@ def receive_parameter(function: Callable[..., Any], position: int | None) -> Hid
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
     try:
         return list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # written in another language
+    except (TypeError, ValueError) as error:  # written in another language
+        let_through(error)
         return []
 
 

@@ -171,7 +171,8 @@ def interned(parts: Iterable[Any]) -> tuple[Any, ...]:
     pattern = tuple(parts)
     try:
         return _shared_tuple(pattern)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         return pattern
 
 

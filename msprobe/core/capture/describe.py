@@ -231,7 +231,8 @@ def _slice(value: Any, path: str, around: tuple[int, ...]) -> Node:
 def _index(part: Any) -> int | None:
     try:
         return None if part is None else int(part)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError) as error:
+        let_through(error)
         return None
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from msprobe.core.interruption import let_through
+
 LARGEST = 1 << 26
 """Elements of a memory of which it is remembered which are written; parts of a larger one count as the whole."""
 
@@ -91,6 +93,7 @@ def mark(flags: Flags, api: str, args: Sequence[Any], kwargs: Mapping[str, Any])
     """Set the flags of what a call of ``api`` has written; return False where this is not known."""
     try:
         WRITERS[api](flags, *args[1:], **kwargs)
-    except (RuntimeError, TypeError, ValueError, IndexError):  # written in a way that flags do not take
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:  # written in a way that flags do not take
+        let_through(error)
         return False
     return True

@@ -19,6 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import from_outside, let_through
 
 _INHERITED = object()
 _MARK = "_msprobe_replacement"
@@ -151,8 +152,9 @@ class Patches:
             while done:
                 _restore(*done[-2:])
                 del done[-2:]
-        except Exception:
-            del done[-2:]
+        except Exception as error:
+            if from_outside(error) is None:  # an owner that refuses its original would refuse it for ever
+                del done[-2:]
             raise
         finally:
             if done:
@@ -258,6 +260,7 @@ def _refusal_reason(owner: Any, name: str) -> str | None:
         setattr(owner, name, getattr(owner, name))
         _put_back(owner, name, None, original)
     except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
+        let_through(error)
         return error_text(error)
     return None
 
@@ -324,7 +327,8 @@ def _is_found_by_search(owner: type) -> bool:
         try:
             if _found(module, f"{owner.__qualname__}.__mro__") is owner.__mro__:
                 return True
-        except Exception:  # noqa: BLE001  (a module may raise whatever it likes)
+        except Exception as error:  # noqa: BLE001  (a module may raise whatever it likes)
+            let_through(error)
             return False
     return False
 

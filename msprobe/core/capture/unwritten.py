@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from msprobe.core.capture.partial_writes import writes_all
 from msprobe.core.capture.wrap import copy_signature
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 
 _SAMPLES = 64
 _PURGE = 256
@@ -129,7 +129,8 @@ class UnwrittenMemory(ABC):
                 self._purge()
                 memory = _Memory(self, tensor, size)
                 self.known[memory.base] = memory
-        except RuntimeError:  # a tensor of functorch, of a mode without memory, or of a device that cannot be asked
+        except RuntimeError as error:  # of functorch, of a mode without memory, of a device that cannot be asked
+            let_through(error)
             return
 
     def add_copy(self, memory: _Memory, tensor: Any) -> None:
@@ -138,7 +139,8 @@ class UnwrittenMemory(ABC):
             if self.is_plain(tensor) and memory.is_as_large(tensor):
                 copy = memory.copy_at(tensor)
                 self.known[copy.base] = copy
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return
 
     def forget(self, tensors: Iterable[Any]) -> None:
@@ -164,7 +166,8 @@ class UnwrittenMemory(ABC):
             if writes_all(api) and self.elements(tensor) * self.element_size(tensor) >= self.size(tensor):
                 return None
             return self.memory_of(tensor)
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return None
 
     def end_write(self, memory: _Memory, api: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -177,7 +180,8 @@ class UnwrittenMemory(ABC):
             memory.lie_at(base, args[0])
             if memory.note_write(api, args, kwargs):
                 self.known[base] = memory
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return
 
     def memory_of(self, tensor: Any) -> _Memory | None:
@@ -191,7 +195,8 @@ class UnwrittenMemory(ABC):
                 return None
             if memory.lifetime.is_that_of(tensor) and memory.unchanged(tensor):
                 return memory
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return None
         self.known.pop(base, None)
         return None

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.slots import place_of
 from msprobe.core.capture.thread_state import CALLING, ThreadState
+from msprobe.core.interruption import let_through
 
 
 def never() -> bool:
@@ -309,7 +310,8 @@ def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) ->
     """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
     try:
         functools.update_wrapper(wrapper, original)
-    except (AttributeError, TypeError):  # a callable without the usual attributes
+    except (AttributeError, TypeError) as error:  # a callable without the usual attributes
+        let_through(error)
         wrapper.__wrapped__ = original  # type: ignore[attr-defined]
     if not hasattr(original, "__module__"):  # as methods written in C
         wrapper.__module__ = None  # type: ignore[assignment]

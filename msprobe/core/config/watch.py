@@ -16,6 +16,7 @@ from typing import Any
 from msprobe.core.config.load import check_config
 from msprobe.core.config.models import DumpConfig
 from msprobe.core.errors import MsprobeException, config_error
+from msprobe.core.interruption import let_through
 
 ENABLED_SECONDS = 0.5
 DISABLED_SECONDS = 3.0
@@ -103,6 +104,7 @@ class ConfigWatch:
     def _signature(self) -> _Signature:
         try:
             status = os.stat(self._path)
-        except (OSError, ValueError):  # ValueError: a NUL in the name
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            let_through(error)
             return None
         return status.st_mtime_ns, status.st_size

@@ -35,7 +35,7 @@ class Flusher:
     """One daemon thread for all open sinks; it starts with the first sink and never blocks exit."""
 
     def __init__(self) -> None:
-        self._open: weakref.WeakSet[Flushed] = weakref.WeakSet()
+        self._open: dict[int, weakref.ref[Flushed]] = {}  # by id; a WeakSet calls Python, where an exception is lost
         self._lock = threading.Lock()
         self._added: SimpleQueue[None] = SimpleQueue()  # one that waits is woken; no lock is left held by an interrupt
         self._is_running = False
@@ -43,7 +43,7 @@ class Flusher:
     def add(self, flushed: Flushed) -> None:
         """Call ``flushed.tick`` every ``FLUSH_SECONDS`` from now on; no strong reference is kept."""
         with self._lock:
-            self._open.add(flushed)
+            self._open[id(flushed)] = weakref.ref(flushed)
             if not self._is_running:
                 start_thread("msprobe-flusher", self._run)
         self._added.put(None)
@@ -51,11 +51,11 @@ class Flusher:
     def remove(self, flushed: Flushed) -> None:
         """Call ``flushed.tick`` no more; a tick that runs already is not waited for."""
         with self._lock:
-            self._open.discard(flushed)
+            self._open.pop(id(flushed), None)
 
     def release_all(self) -> None:
         """Start anew in a forked child: the thread is gone, and the open files belong to the parent."""
-        inherited = list(self._open)
+        inherited = self._living()
         self.__init__()  # type: ignore[misc]
         for flushed in inherited:
             flushed.release()
@@ -74,7 +74,11 @@ class Flusher:
 
     def _present(self) -> list[Flushed]:
         with self._lock:
-            return list(self._open)
+            self._open = {key: held for key, held in self._open.items() if held() is not None}
+            return self._living()
+
+    def _living(self) -> list[Flushed]:
+        return [flushed for held in self._open.values() if (flushed := held()) is not None]
 
 
 def _tick(flushed: Flushed) -> None:

@@ -50,12 +50,18 @@ class FolderLock:
         except OSError as error:
             let_through(error)
             return True  # it is missing or cannot be read: the error is reported when it is written
-        free = _lock(handle)
-        if not free or (root_of(self._folder) == root_of(folder) and self.holds(self._folder)):
+        try:
+            free = _lock(handle)
+            keeps = free and not (root_of(self._folder) == root_of(folder) and self.holds(self._folder))
+            if keeps:
+                self.release()
+        except BaseException:  # a lock that nobody knows of would keep out this process itself
             os.close(handle)
-        else:
-            self.release()
+            raise
+        if keeps:
             self._folder, self._handle = folder, handle
+        else:
+            os.close(handle)
         return free
 
     def holds(self, folder: Path) -> bool:
@@ -75,9 +81,9 @@ class FolderLock:
 
     def release(self) -> None:
         """Release the lock; in a forked child, leave it to the parent."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
 
 def _lock(handle: int) -> bool:

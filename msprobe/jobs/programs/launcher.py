@@ -82,7 +82,10 @@ class Events:
                 return "it attaches to PyTorch only; make a PrecisionDebugger of msprobe.mindspore in the script"
             if "torch" in loaded:
                 return "torch was imported past msprobe, by an import hook of the program; make a PrecisionDebugger"
-            return "the program did not import torch"
+            return (
+                "the program did not import torch, or in processes alone that did not load msprobe: python -I, -E and "
+                "-S and a program that clears PYTHONPATH switch it off"
+            )
         return "the program ended before a model was called"
 
 

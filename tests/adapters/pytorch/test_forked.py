@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -179,3 +180,17 @@ def test_a_debugger_made_in_the_child_takes_what_it_is_given(bench: Any, tmp_pat
         debugger.stop()
 
     assert data(tmp_path / "own", 0, f"proc{in_child(job)}") == ["Functional.relu.0.forward"]
+
+
+def test_a_child_of_multiprocessing_writes_its_last_step_to_the_end(bench: Any) -> None:
+    debugger, model = bench.open("L1", risk_level="ALL"), Mlp()
+
+    def job() -> None:
+        debugger.start(model)
+        F.gelu(torch.ones(2))
+
+    child: Any = multiprocessing.get_context("fork").Process(target=job)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert data(bench.root, 0, f"proc{child.pid}") == ["Functional.gelu.0.forward"]

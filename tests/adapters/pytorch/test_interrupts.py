@@ -98,14 +98,15 @@ def in_place() -> tuple[Any, ...]:
     optimizers = sys.modules["torch.optim.optimizer"]
     hooks = len(optimizers._global_optimizer_pre_hooks), len(optimizers._global_optimizer_post_hooks)
     functions = nn.Module.__call__, F.gelu, torch.Tensor.add, torch.autograd.backward, torch.optim.Optimizer.zero_grad
-    return (*functions, hooks, module_hooks._global_backward_pre_hooks, torch.compile, sys.getrecursionlimit())
+    rest = torch.compile, sys.getrecursionlimit(), torch.is_grad_enabled()
+    return (*functions, hooks, module_hooks._global_backward_pre_hooks, *rest)
 
 
 class Program:
     """A step of a training that is recorded, and what must hold after it was interrupted."""
 
-    def __init__(self, bench: Any, level: str) -> None:
-        self.debugger = bench.open(level)
+    def __init__(self, bench: Any, level: str, **fields: Any) -> None:
+        self.debugger = bench.open(level, **fields)
         self.bench = bench
         self.model = Mlp()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
@@ -133,6 +134,7 @@ class Program:
         self.optimizer.zero_grad()  # the interrupt may have come before the program did it
         assert self.names_of_a_step() == self.recorded
         assert in_place() == self.before
+        assert not any(parameter._backward_hooks for parameter in self.model.parameters())
 
 
 def interrupt_lines(program: Program, chosen: Callable[[Trace], list[Line]], kind: type[BaseException] = Late) -> None:
@@ -157,8 +159,28 @@ def test_an_exception_at_a_line_of_the_tool(bench: Any, level: str, first: int) 
     interrupt_lines(Program(bench, level), lambda trace: list(trace.lines)[first::90])
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task": "tensor", "async_dump": True},
+        {"section": {"summary_mode": "md5"}},
+        {"task": "free_benchmark"},
+        {"task": "overflow_check"},
+    ],
+)
+def test_a_runtime_error_at_a_line_of_a_task(bench: Any, fields: dict[str, Any]) -> None:
+    """Many values cannot be measured, which torch says by a RuntimeError."""
+    program = Program(bench, "L1", **fields)
+    interrupt_lines(program, lambda trace: list(trace.lines)[20::30], RuntimeError)
+
+
 def test_an_end_of_iteration_at_a_line_of_a_generator(bench: Any) -> None:
     interrupt_lines(Program(bench, "mix"), lambda trace: trace.in_generators[::4], StopIteration)
+
+
+def test_an_exception_at_a_line_that_ends_the_step(bench: Any) -> None:
+    ends = "session/step.py", "record/parameter_records.py", "store/flusher.py"
+    interrupt_lines(Program(bench, "mix"), lambda trace: [line for line in trace.lines if line[0].endswith(ends)])
 
 
 @pytest.mark.parametrize("kind", matrix_params("interrupts", KINDS, sample=[OSError]))
@@ -196,7 +218,7 @@ def test_what_a_signal_handler_raises_reaches_the_program(
 ) -> None:
     """It does, but for what the interpreter drops (callbacks of weak references) and one that a library may catch.
 
-    Some three of a thousand are lost, and it is not known where.
+    ``logging`` catches whatever is raised while it asks for the name of the process, once a record.
     """
     dropped: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda facts: dropped.append(facts.exc_type))

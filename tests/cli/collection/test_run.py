@@ -438,6 +438,39 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
     assert result.stderr.count("nothing was recorded") == (0 if model else 1), result.stderr
 
 
+WITH_CHILD = """
+import multiprocessing
+
+def work():
+    import train
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("{context}").Process(target=work)
+    child.start()
+    child.join()
+"""
+
+
+@pytest.mark.torch
+def test_a_forked_process_that_trains_is_named(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "main.py").write_text(f"import torch\n{WITH_CHILD.format(context='fork')}")
+    result = attached(tmp_path, "main.py")
+    assert result.stderr.count("trains and is not followed, as it was forked after torch was imported") == 1
+    assert not (tmp_path / "dump").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_a_process_that_imports_torch_itself_is_recorded_to_its_end(tmp_path: Path, context: str) -> None:
+    script(tmp_path)
+    (tmp_path / "main.py").write_text(WITH_CHILD.format(context=context))
+    assert run(tmp_path, "-c", "c.json", "main.py").returncode == 0
+    assert names(tmp_path, 1) == names(tmp_path, 0)
+    assert not list((tmp_path / "dump").rglob("*.journal"))
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("before", ["", "torch.optim.SGD(model.parameters(), 0.1); "], ids=["first", "later"])

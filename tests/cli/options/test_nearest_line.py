@@ -28,6 +28,9 @@ LINES = [
     ("compare bad good --threshold 3", "compare bad good"),
     ("compare bad good -xyz", "compare bad good"),
     ("compare bad good more", "compare bad good"),
+    ("compare bad good --tolerance 3", "compare bad good"),
+    ("check run --stpe 3", "check run"),
+    ("check --stpe folder", "check folder"),
     ("check -i run", "check run"),
     ("check --input_path=run", "check run"),
     ("view -i graphs", "view graphs"),
@@ -55,6 +58,8 @@ LINES = [
     ("run -c my.json", "run -c my.json COMMAND"),
     ("run python x.py --epochs 1", "run -c PATH python x.py --epochs 1"),
     ("run -m Net -- python x.py", "run -c PATH -m Net -- python x.py"),
+    ("run --confg my.json python x.py", "run --config my.json python x.py"),
+    ("run -c my.json -o out python x.py -o out", "run -c my.json python x.py -o out"),
 ]
 
 
@@ -74,6 +79,17 @@ def test_a_wrong_line_shows_the_nearest_right_one(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"; try: msprobe {right} (see msprobe " in line
     assert not list(place.glob("out*"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("--tolerance", ""), ("--verbose", ""), ("--outptu", "'--output'"), ("--golden", "'--golden_path'")],
+)
+def test_only_a_near_option_is_offered(wrong: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "bad", "good", wrong, "3"]) == 2
+    err = capsys.readouterr().err
+    assert "Did you mean" in err if meant else "Did you mean" not in err
+    assert meant in err
 
 
 def parsed(line: str) -> click.Context:

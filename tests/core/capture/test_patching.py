@@ -151,7 +151,11 @@ class Stop(BaseException):
     """As Ctrl-C: it may come between any two instructions."""
 
 
-def interrupted(at: int, run: Any) -> bool:
+class Late(Exception):
+    """As a handler of a signal raises it."""
+
+
+def interrupted(at: int, run: Any, kind: type[BaseException]) -> bool:
     """Run ``run``, interrupted at the instruction ``at`` of ``Patches``; False when it has fewer."""
     left = at
 
@@ -163,7 +167,7 @@ def interrupted(at: int, run: Any) -> bool:
         if event == "opcode":
             left -= 1
             if left == 0:
-                raise Stop
+                raise kind
         return trace
 
     before = sys.gettrace()
@@ -171,14 +175,15 @@ def interrupted(at: int, run: Any) -> bool:
     sys.settrace(trace)
     try:
         run()
-    except Stop:
+    except kind:
         return True
     finally:
         sys.settrace(before)
     return False
 
 
-def test_an_interrupt_at_any_instruction_leaves_every_original_in_its_place() -> None:
+@pytest.mark.parametrize("kind", [Stop, Late])
+def test_an_interrupt_at_any_instruction_leaves_every_original_in_its_place(kind: type[BaseException]) -> None:
     module = types.ModuleType("m")
     vars(module).update(f=object(), g=object(), h=object())
     child, before = owner(), dict(vars(module))
@@ -196,7 +201,7 @@ def test_an_interrupt_at_any_instruction_leaves_every_original_in_its_place() ->
             patches.undo()
 
     at = 1
-    while interrupted(at, run):
+    while interrupted(at, run, kind):
         patches.undo()
         assert (dict(vars(module)), dict(vars(child))) == (before, of_child), f"interrupted at instruction {at}"
         at += 1

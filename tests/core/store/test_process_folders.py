@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+from msprobe.core.store import process_folders
 from msprobe.core.store.process_folders import FolderLock
 
 pytest.importorskip("fcntl")
@@ -19,6 +22,7 @@ pytest.importorskip("fcntl")
 HOLDER = """
 import sys
 from pathlib import Path
+from types import FrameType
 from msprobe.core.store.process_folders import FOLDER_LOCK
 print(FOLDER_LOCK.acquire(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
@@ -119,3 +123,34 @@ def test_a_first_folder_that_is_removed_frees_the_lock_for_the_next(tmp_path: Pa
 def test_no_folder_no_lock(tmp_path: Path, locks: FolderLock) -> None:
     assert locks.acquire(tmp_path / "missing")
     assert not locks.holds(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("held", [None, "one", "elsewhere/one"])
+def test_an_interrupt_leaves_no_folder_locked(tmp_path: Path, held: str | None) -> None:
+    folder = tmp_path / "root" / "step0" / "rank0"
+    folder.mkdir(parents=True)
+    for place in itertools.count():
+        locks = FolderLock()
+        if held is not None:
+            (tmp_path / "root" / held).mkdir(parents=True, exist_ok=True)
+            assert locks.acquire(tmp_path / "root" / held)
+        countdown = iter(range(place, -1, -1))
+
+        def interrupt(frame: FrameType, event: str, argument: object, countdown: Iterator[int] = countdown) -> None:
+            is_here = frame.f_code.co_filename == process_folders.__file__ and event in {"call", "c_return"}
+            if is_here and next(countdown, None) == 0:  # where the interpreter runs handlers of signals
+                raise InterruptedError
+
+        try:
+            sys.setprofile(interrupt)
+            locks.acquire(folder)
+        except InterruptedError:
+            pass
+        else:
+            return
+        finally:
+            sys.setprofile(None)
+            locks.release()
+        other = FolderLock()
+        assert other.acquire(folder), f"place {place}"
+        other.release()

@@ -34,6 +34,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.dump.record.graph_calls import BACKWARD, PARAMETERS_GRAD, Spot
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.selection import DataMode
 
@@ -299,7 +300,8 @@ def parts_called(kind: type[Any]) -> tuple[str, ...]:
 def _read(kind: type[Any]) -> tuple[str, ...]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind.construct)))
-    except (OSError, TypeError, SyntaxError, AttributeError):
+    except (OSError, TypeError, SyntaxError, AttributeError) as error:
+        let_through(error)
         return ()
     function = tree.body[0]
     if not isinstance(function, ast.FunctionDef) or not function.args.args:

@@ -15,6 +15,7 @@ from msprobe.adapters.mindspore.launch_mode import launch_at_once
 from msprobe.adapters.mindspore.runtime_facts import on_cpu, runtime_facts
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.kernel_dumps.runtime_request import write_exception_request
 from msprobe.core.log import logger
 
@@ -31,6 +32,7 @@ def ask_for_failed_kernels(config: DumpConfig) -> str:
     try:
         request = str(write_exception_request(config))
     except OSError as error:
+        let_through(error)
         raise MsprobeException(
             0, f"dump_path {config.dump_path}: cannot write the dump request ({error_text(error)})"
         ) from error

@@ -18,6 +18,7 @@ from msprobe.adapters.mindspore.versions import wait_for_device
 from msprobe.core.backend.mindspore_modes import RuntimeFacts, mode_problems
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ConfigError, InterfaceError, MsprobeException
+from msprobe.core.interruption import let_through
 from msprobe.core.kernel_dumps.runtime_request import Document, request_of
 from msprobe.core.log import logger
 from msprobe.core.store.journal import dumps
@@ -141,6 +142,7 @@ class RuntimeDumpRequest:
             write_atomic(self._root / name, [dumps(document, indent=4)])
             self._written.append(name)
         except OSError as error:
+            let_through(error)
             raise MsprobeException(0, f"{self._root / name}: cannot be written ({error.strerror})") from error
 
 

@@ -16,6 +16,7 @@ from msprobe.adapters.mindspore.taps.memory_tap import OWNERS
 from msprobe.core.backend.custom_functions import find_custom
 from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 
 _EXPRESSIONS = {
     "Functional": "mindspore.ops",
@@ -91,6 +92,7 @@ def _primitive(name: str, attributes: Mapping[str, Any] | None) -> Callable[...,
     try:
         made: Any = found(**(attributes or {}))
     except (TypeError, ValueError, RuntimeError) as error:
+        let_through(error)
         raise CannotReplayError(
             f"the primitive {name} cannot be made of its attributes: {error_text(error)}"
         ) from error

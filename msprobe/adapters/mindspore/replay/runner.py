@@ -22,7 +22,7 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype, mindspore_name
 
@@ -95,6 +95,7 @@ class MindSporeReplayer:
         except CannotReplayError:
             raise
         except Exception as failure:
+            let_through(failure)
             _forget_error()
             raise CannotReplayError(error_text(failure)) from failure
 

@@ -33,6 +33,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import observe_with_output, wrap
 from msprobe.core.dump.tasks.checked_calls import Inside, checked_inside
+from msprobe.core.interruption import let_through
 
 _CONSTANT = "constexpr_prim"  # Python functions that the compiler is to run itself
 _FRAMEWORK, _LAYERS = "mindspore.", "mindspore.nn."
@@ -216,7 +217,8 @@ def _attributes(primitive: Any) -> Mapping[str, Any] | None:
 def _parameters(kind: type) -> frozenset[str]:
     try:
         return frozenset(inspect.signature(kind).parameters)
-    except (TypeError, ValueError):  # of a class without a signature nothing is known
+    except (TypeError, ValueError) as error:  # of a class without a signature nothing is known
+        let_through(error)
         return frozenset()
 
 

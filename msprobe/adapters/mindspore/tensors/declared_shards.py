@@ -13,6 +13,7 @@ from mindspore.communication import GlobalComm
 from msprobe.core.dump.record.declared_shards import declare, shard_error
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import argument_text
+from msprobe.core.interruption import let_through
 
 V = TypeVar("V", Tensor, nn.Cell)
 
@@ -52,5 +53,6 @@ def _ranks(group: Any) -> list[int]:
     try:
         name = GlobalComm.WORLD_COMM_GROUP if group is None else group
         return [int(rank) for rank in communication.get_process_group_ranks(name)]
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError) as error:
+        let_through(error)
         raise shard_error(f"MindSpore knows no communication group {argument_text(group)}; was it destroyed?") from None

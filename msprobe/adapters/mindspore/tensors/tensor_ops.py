@@ -22,6 +22,7 @@ from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
 from msprobe.adapters.mindspore.tensors.unwritten import MindSporeUnwrittenMemory
 from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
 from msprobe.core.dump.record.declared_shards import USED, declared
+from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import UNINITIALISED
 from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.tensors.checksums import crc32, xor
@@ -155,7 +156,8 @@ class MindSporeTensorOps:
             return False
         try:
             return device.add(tensor, dtype, node)
-        except (RuntimeError, TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError) as error:
+            let_through(error)
             return False
 
     def _describe_any(self, tensor: Any, statistics: bool, projection: bool) -> dict[str, Any]:
@@ -177,7 +179,8 @@ class MindSporeTensorOps:
         if dtype is not None and dtype.code >= 0 and (count := tensor._size):
             try:
                 pointer = address(tensor)
-            except RuntimeError:  # a failed kernel of the user's program, see ``host``
+            except RuntimeError as error:  # a failed kernel of the user's program, see ``host``
+                let_through(error)
                 return NO_STATS
             if pointer:
                 return self._summary(pointer, count, dtype.code, self._high, projection)  # type: ignore[misc]
@@ -213,16 +216,19 @@ def host(tensor: Any) -> Any:
     """
     try:
         return tensor.asnumpy()
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         return _bits(tensor)
-    except (RuntimeError, ValueError, AttributeError):
+    except (RuntimeError, ValueError, AttributeError) as error:
+        let_through(error)
         return None
 
 
 def _bits(tensor: Any) -> Any:
     try:
         return bits_of(widened(tensor)) if tensor.dtype == mindspore.bfloat16 else None
-    except (RuntimeError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError) as error:
+        let_through(error)
         return None
 
 

@@ -38,9 +38,9 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dy
 from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.slots import Slot
-from msprobe.core.dump.session.process_debugger import uncaught_error
+from msprobe.core.dump.session.process_debugger import at_end_of_child, peek, uncaught_error
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import first_time, logger, use_stream
 
 _COMPILED_HINT = (
@@ -71,6 +71,7 @@ def _guarded(method: Callable[P, None]) -> Callable[P, None]:
         try:
             method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must go on
+            let_through(error)
             cast(Attachment, args[0]).give_up(error)
 
     return guarded
@@ -290,6 +291,7 @@ class Attachment:
                 if model is not None and model not in found:
                     found.append(model)
         except Exception as error:  # noqa: BLE001 - objects of the program are looked at, and it must go on
+            let_through(error)
             if first_time("run: compiled function"):
                 logger.warning(
                     "msprobe run: the model that a compiled function calls cannot be looked for (%s): make a "
@@ -477,6 +479,8 @@ class Attachment:
     @_guarded
     def update_ends(self, optimizers: Iterable[int]) -> None:
         """Take note of an update, which may end the iteration."""
+        if os.getpid() != self._process and get_worker_info() is None:
+            self._tell_of_fork()
         if self._disabled or os.getpid() != self._process:
             return
         if self._open and self._empty:
@@ -491,6 +495,17 @@ class Attachment:
         self._unseen += not left_out
         for model in left_out:
             model.calls.learn_from_step()
+
+    def _tell_of_fork(self) -> None:
+        """Say that this process, a forked one, trains and is not followed."""
+        self._disabled = True
+        if peek() is None and first_time(f"run: forked {os.getpid()}"):
+            text = (
+                f"process {os.getpid()} trains and is not followed, as it was forked after torch was imported; start "
+                "it by spawn, or make a PrecisionDebugger in it"
+            )
+            self._note("reason", text=text)
+            logger.warning("msprobe run: %s", text)
 
     # ---------------------------------------------------------------- iterations
 
@@ -512,12 +527,14 @@ class Attachment:
         if not self._has_begun:
             self._has_begun = True
             atexit.register(self.finish)  # registered later than the end of the session, it runs before that
+            at_end_of_child(self.finish)
 
     def _collect(self, method: Callable[[], None]) -> None:
         """Let the collection begin; where it cannot, nothing is recorded."""
         try:
             method()
         except (MsprobeException, OSError) as error:
+            let_through(error)
             self._disabled = True
             self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)
@@ -548,6 +565,10 @@ class Attachment:
     def _forget(self) -> None:
         self._open = self._running = False
         self._tentative = self._began = None
+        called = self._iterations.called()
+        aside = [one for one in self._models if one.number in called and not (one.recorded or one.is_part)]
+        if self._ended and (names := ", ".join(_not_named(aside))):
+            logger.info("%s leaves out %s, called between the iterations", self._collection.subject, names)
         self._iterations.forget()
         self._collection.forget()
 
@@ -563,7 +584,7 @@ class Attachment:
         recorded = [model for model in self._models if model.number in called]
         models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
-        left_out += [str(model) for model in self._models if model not in recorded]
+        left_out += _not_named(model for model in self._models if model not in recorded)
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
         self._note(self._collection.event, model=models)
@@ -651,6 +672,11 @@ def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) ->
     slot.keep_outermost(outer)
     skip_in_dynamo(outer)
     return outer
+
+
+def _not_named(models: Iterable[Model]) -> list[str]:
+    """Return the models, without those that were named before as left out."""
+    return [str(model) for model in models if first_time(f"run: {model} left out")]
 
 
 def _compiled_code_ran() -> bool:

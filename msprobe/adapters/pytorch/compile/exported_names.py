@@ -18,6 +18,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.program_frames import Frame, frames_of
 from msprobe.adapters.pytorch.recorded_names import OWNERS, read_names
+from msprobe.core.interruption import let_through
 
 Api = tuple[str, str]
 """Prefix and name of a record, as ``("Functional", "gelu")``."""
@@ -175,7 +176,8 @@ _SPELLINGS = {"self": "input", "indices": "input", "train": "training"}
 def _parameters(function: Callable[..., Any] | None) -> list[str]:
     try:
         return [] if function is None else list(inspect.signature(inspect.unwrap(function)).parameters)
-    except (TypeError, ValueError):  # a function written in C
+    except (TypeError, ValueError) as error:  # a function written in C
+        let_through(error)
         return []
 
 

@@ -20,6 +20,7 @@ from torch._dynamo.debug_utils import cast_to_fp64
 
 from msprobe.adapters.pytorch.compiled_check.eager_run import EagerCall, gradients, tensors_of
 from msprobe.adapters.pytorch.replay.program_state import ProgramState
+from msprobe.core.interruption import let_through
 
 _COMPILATIONS = 1_000  # of one code object; the compilations of the program count too
 
@@ -69,7 +70,8 @@ class CalledGraph:
             wide, inputs = cast_to_fp64(copy.deepcopy(self.graph), [copied(one) for one in self.inputs])
             with torch.no_grad():
                 return _flat(wide(*inputs))
-        except Exception:  # noqa: BLE001 - whatever an operator raises for float64
+        except Exception as error:  # noqa: BLE001 - whatever an operator raises for float64
+            let_through(error)
             return []
 
     def with_all_results(self) -> tuple[CalledGraph, list[torch.fx.Node]]:

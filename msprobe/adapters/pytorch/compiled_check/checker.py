@@ -32,7 +32,7 @@ from msprobe.adapters.pytorch.compiled_check.wrong_node import WrongNode
 from msprobe.adapters.pytorch.replay.program_state import ProgramState
 from msprobe.adapters.pytorch.taps.parameter_names import plain_name, without_data_parallel
 from msprobe.core.errors import MsprobeException, argument_text, error_text
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import logger
 
 _IGNORED = "_msprobe_not_compiled"
@@ -198,6 +198,7 @@ class PrecisionChecker:
             search = NodeSearch(backend_of(wrong.call.compiled))
             result.wrong_node = search.search(wrong.name, wrong.call.call, wrong.call.given)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever a compiler or a module raises
+            let_through(error)
             return f"{wrong.name} cannot be traced again: {error_text(error)}"
         if result.wrong_node is not None:
             return ""

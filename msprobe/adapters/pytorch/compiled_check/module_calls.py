@@ -18,6 +18,7 @@ from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 _KEPT = 4  # calls that are kept with copies of their inputs and parameters
@@ -82,6 +83,7 @@ class ModuleChecks:
         try:
             eager = tensors_of(call.run())
         except Exception as error:  # noqa: BLE001 - whatever a model raises
+            let_through(error)
             diff.note = f"the eager module cannot run again: {error_text(error)}"
             diff.fwd_output = [not_compared(one, diff.note) for one in tensors_of(result)]
             return None
@@ -223,6 +225,7 @@ def _exact(call: EagerCall) -> tuple[list[torch.Tensor], EagerCall | None]:
     try:
         return tensors_of(wide.run()), wide
     except Exception as error:  # noqa: BLE001 - a module may insist on its types
+        let_through(error)
         logger.debug("compiled check: no float64 result: %s", error_text(error))
         return [], None
 

@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.compiled_check.tensor_diff import TensorDiff, comp
 from msprobe.adapters.pytorch.compiled_check.wrong_node import WrongNode, frames_of_node, module_of
 from msprobe.adapters.pytorch.replay.program_state import ProgramState
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 _MOST_ALONE = 8
@@ -90,6 +91,7 @@ class NodeSearch:
         try:
             compiled = called.results_of(torch.compile(called.graph, backend=self._backend, dynamic=False))
         except Exception as error:  # noqa: BLE001 - whatever a compiler raises
+            let_through(error)
             logger.debug("compiled check: a part of the graph does not compile: %s", error_text(error))
             return
         exact = called.exact_results()

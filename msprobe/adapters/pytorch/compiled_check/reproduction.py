@@ -19,6 +19,7 @@ from msprobe.adapters.pytorch.compiled_check.backends import NamedBackend, eager
 from msprobe.adapters.pytorch.compiled_check.tensor_diff import allowed_error
 from msprobe.adapters.pytorch.compiled_check.wrong_node import WrongNode
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 _TEMPLATE = Path(__file__).with_name("reproduction.py.txt")
@@ -40,6 +41,7 @@ def write_reproduction(node: WrongNode, path: Path) -> str:
     try:
         text, tensors = _text(node, backend, path), _tensors(node)
     except Exception as error:  # noqa: BLE001 - whatever torch raises where it cannot write a graph down
+        let_through(error)
         return f"torch cannot write the graph down: {error_text(error)}"
     make_folder(path.parent)
     write_atomic(path.with_suffix(".pt"), [tensors])

@@ -13,6 +13,7 @@ from torch._functorch import fx_minifier
 
 from msprobe.adapters.pytorch.compiled_check.called_graphs import CalledGraph
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 _SECONDS = 300.0
@@ -46,6 +47,7 @@ def smallest_graph(called: CalledGraph, fails: Callable[[CalledGraph], bool], se
         try:
             fx_minifier.minifier(_copy(called.graph), list(called.inputs), module_fails, lambda *_: None)
         except Exception as error:  # noqa: BLE001 - it raises where it can take nothing away
+            let_through(error)
             logger.debug("compiled check: the minifier ended: %s", error_text(error))
     return smallest
 

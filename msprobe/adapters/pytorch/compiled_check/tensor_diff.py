@@ -11,6 +11,7 @@ import torch
 
 from msprobe.adapters.pytorch.value_saver import array_of
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.numerics.array_verdict import Allowed, allowed_difference, judge_arrays
 
 _ERRORS_OF_EAGER = 4.0
@@ -57,6 +58,7 @@ def compare_tensors(compiled: Any, eager: Any, exact: Any = None, beside: float 
     try:
         n, b = _as_numpy(compiled), _as_numpy(eager)
     except (ValueError, RuntimeError, TypeError) as error:
+        let_through(error)
         return not_compared(compiled, error_text(error))
     dtype = str(compiled.dtype).removeprefix("torch.")
     verdict = judge_arrays(n, b, dtype)

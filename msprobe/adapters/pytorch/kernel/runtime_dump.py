@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.core.backend.kernel_runtimes import NpuRuntime
-from msprobe.core.interruption import import_whole
+from msprobe.core.interruption import import_whole, let_through
 from msprobe.core.log import logger
 
 
@@ -39,6 +39,7 @@ def find_npu_runtime() -> NpuRuntime | None:
     except ModuleNotFoundError:
         return None
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        let_through(error)
         logger.warning("level L2: torch_npu cannot be used: %s", error)
         return None
     return TorchNpuRuntime(npu) if available else None

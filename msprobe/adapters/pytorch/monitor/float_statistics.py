@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, MeasuredOnDevice, Rows, accumulator, sums
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.statistics import Precision
 from msprobe.monitor.host_statistics import COUNTS
 
@@ -119,7 +120,8 @@ def _norms(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> Sequence[torch
     """Return the norms of tensors of one device and dtype, in one launch for many tensors where torch has it."""
     try:
         return _F._foreach_norm(list(tensors), 2, dtype=wide)
-    except (RuntimeError, TypeError):  # torch before 2.4 has no dtype there, and not every device has the operator
+    except (RuntimeError, TypeError) as error:  # no dtype there before torch 2.4, no operator on each device
+        let_through(error)
         return [_norm(tensor, 2, None, False, dtype=wide) for tensor in tensors]
 
 

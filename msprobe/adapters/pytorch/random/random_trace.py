@@ -44,7 +44,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.random_sources import RandomSource, host_sources
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.host import require_local
-from msprobe.core.interruption import ignored
+from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy, make_folder, open_private
 
@@ -73,6 +73,7 @@ def random_save(output_path: str = "./output") -> None:
     try:
         _active_table = RandomCalls(Path(output_path).absolute())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        let_through(error)
         where = f"random_save: output_path {argument_text(output_path)}"
         raise FileCheckException(
             3, f"{where} cannot be written ({error_text(error)}); give a folder that can be"
@@ -122,6 +123,7 @@ class RandomCalls:
                 self._follow_rank()
                 self._append(row.getvalue())
             except OSError as error:
+                let_through(error)
                 self._end(error)
 
     def _append(self, text: str) -> None:

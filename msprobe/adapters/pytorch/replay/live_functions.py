@@ -31,6 +31,7 @@ from msprobe.core.backend.replaying import (
     PreparedCall,
     Replayer,
 )
+from msprobe.core.interruption import let_through
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -180,7 +181,8 @@ def _device(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.device:
 def _in_autocast(kind: str) -> bool:
     try:
         return torch.is_autocast_enabled(kind)
-    except (TypeError, RuntimeError):  # before PyTorch 2.4, and for a device without autocast
+    except (TypeError, RuntimeError) as error:  # before PyTorch 2.4, and for a device without autocast
+        let_through(error)
         return False
 
 

@@ -25,6 +25,7 @@ from msprobe.core.backend.replaying import (
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -56,6 +57,7 @@ class OperatorWatch(TorchDispatchMode):
                 results = results_of(result, asked_results(func, args, kwargs))
                 self._handler.check(call, Execution([held(each) for each in results]))
             except Exception as error:  # noqa: BLE001  a tool never breaks training
+                let_through(error)
                 self._tell(call.api, error)
         return result
 
@@ -75,6 +77,7 @@ class OperatorWatch(TorchDispatchMode):
                 return None
             return prepared_call(_PREFIX, name, args, kwargs)
         except Exception as error:  # noqa: BLE001  a tool never breaks training
+            let_through(error)
             self._tell(name, error)
             return None
 

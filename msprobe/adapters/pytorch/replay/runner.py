@@ -25,6 +25,7 @@ from msprobe.core.backend.replaying import (
     mapped,
 )
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.dtypes import find_dtype
 
 _CASTS = {"bfloat16": torch.float32, "complex32": torch.complex64}
@@ -72,6 +73,7 @@ class TorchReplayer:
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+            let_through(error)
             raise MsprobeException(
                 MsprobeException.INVALID_PARAM_ERROR,
                 f"-d {device}: this machine has no such device ({error_text(error):.80}); "
@@ -93,8 +95,10 @@ class TorchReplayer:
             try:
                 return _run(function, call, torch.device(device))
             except TypeError as wrong:  # arguments of another function of this name
+                let_through(wrong)
                 error = CannotReplayError(f"{call.prefix}.{call.api} takes other arguments: {error_text(wrong)}")
             except Exception as failure:
+                let_through(failure)
                 raise CannotReplayError(error_text(failure)) from failure
         raise error or CannotReplayError(f"{call.prefix}.{call.api} is no function")
 

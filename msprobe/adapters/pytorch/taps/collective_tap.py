@@ -25,6 +25,7 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
 from msprobe.adapters.pytorch.taps.functional_collectives import FunctionalCollectives
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd
 from msprobe.core.capture.collectives import (
     CollectiveCalls,
     PendingCall,
@@ -307,7 +308,7 @@ class BatchOutputs:
         """Copy the tensor of the operation at ``position``, whose work is done."""
         if self._one_work_each:
             operation = self._operations[position]
-            with torch.no_grad():
+            with WithoutAutograd():
                 self._operations[position] = _with_tensor(operation, operation.tensor.detach().clone())
 
     def __call__(self) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutAutograd, WithoutSubclass
 from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
@@ -187,7 +187,7 @@ class PassedLeafHook:
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    with outside_modes(), torch.no_grad():
+    with outside_modes(), WithoutAutograd():
         return _add(earlier, gradient)
 
 

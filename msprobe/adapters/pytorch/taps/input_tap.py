@@ -20,6 +20,7 @@ from torch import nn
 from msprobe.adapters.pytorch.checkpoints.checkpoint_reader import load_failure_reason
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches
@@ -106,7 +107,7 @@ def _distance(recorded: torch.Tensor, live: torch.Tensor) -> float:
         return math.inf
     if not recorded.numel():
         return 0.0
-    with torch.no_grad():
+    with WithoutAutograd():
         one, other = (each.abs() if each.is_complex() else each for each in (recorded, live))
         one, other = one.double(), other.double()
         apart = torch.where(one == other, 0.0, (one - other).abs()).nan_to_num(nan=math.inf).max().item()

@@ -15,6 +15,7 @@ from torch import nn
 
 from msprobe.adapters.pytorch.compile.compiled_models import inner_model
 from msprobe.adapters.pytorch.tensors.memory import PLAIN
+from msprobe.core.interruption import let_through
 
 _INSERTED = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 _WRAPPERS = ("DistributedDataParallel", "DataParallel")
@@ -97,5 +98,6 @@ def _address(parameter: torch.Tensor) -> int:
         return 0
     try:
         return parameter.data_ptr()
-    except RuntimeError:  # no memory of its own
+    except RuntimeError as error:  # no memory of its own
+        let_through(error)
         return 0

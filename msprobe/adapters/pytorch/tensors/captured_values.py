@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
-from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass, with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd, WithoutSubclass, with_memory, without_repeats
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, MeasuredOnDevice, Rows, measure
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory, captures_graph
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 
@@ -71,14 +72,14 @@ class CapturedTensorOps(TorchTensorOps):
     def keep(self, tensor: torch.Tensor, node: dict[str, Any], save_as: str) -> None:
         plain = with_memory(tensor) if tensor.layout is torch.strided else None
         if plain is not None:
-            with torch.no_grad(), WithoutSubclass():
+            with WithoutAutograd(), WithoutSubclass():
                 self._copies.append((node, save_as, plain.clone(memory_format=torch.contiguous_format)))
 
     def end(self) -> TorchCapturedValues:
         by_device: dict[torch.device, list[tuple[dict[str, Any], MeasuredOnDevice]]] = {}
         for entry in self._measured:
             by_device.setdefault(entry[1].device, []).append(entry)
-        with torch.no_grad():
+        with WithoutAutograd():
             rows = [row for entries in by_device.values() if (row := Rows.of(entries)) is not None]
         values = TorchCapturedValues(self._eager.deferred, rows, self._copies, self._constants)
         self._forget()
@@ -94,7 +95,8 @@ class CapturedTensorOps(TorchTensorOps):
         once, repeats = without_repeats(plain)
         try:
             self._measured.append((node, measure(once, repeats)))
-        except RuntimeError:  # torch has no arithmetic for this dtype: its facts are recorded
+        except RuntimeError as error:  # torch has no arithmetic for this dtype: its facts are recorded
+            let_through(error)
             return
 
 

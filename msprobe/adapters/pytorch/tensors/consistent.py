@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd
 from msprobe.core.dump.record.declared_shards import ATTRIBUTE
 from msprobe.core.errors import MsprobeException, argument_text
 
@@ -54,7 +55,7 @@ def consistent_(
         raise _error(f"expected a model or a tensor, got {argument_text(value)}")
     floats = {key: tensor for key, tensor in tensors.items() if tensor.is_floating_point()}
     lengths = _shapes_of_ranks(floats)
-    with torch.no_grad():
+    with WithoutAutograd():
         for key, tensor in floats.items():
             _fill(tensor, key, seed, lengths)
 

@@ -14,6 +14,7 @@ from torch import nn
 from msprobe.core.dump.record.declared_shards import declare, shard_error
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import argument_text
+from msprobe.core.interruption import let_through
 
 V = TypeVar("V", torch.Tensor, nn.Module)
 
@@ -51,5 +52,6 @@ def _ranks(group: Any) -> list[int]:
         raise shard_error(f"group={argument_text(group)} is no process group that this rank is a member of")
     try:
         return list(dist.get_process_group_ranks(group))
-    except (KeyError, ValueError, RuntimeError):
+    except (KeyError, ValueError, RuntimeError) as error:
+        let_through(error)
         raise shard_error("the group is none that torch.distributed knows; was it destroyed?") from None

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from msprobe.adapters.pytorch.tensors.memory import PLAIN, storage
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutAutograd, storage
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -110,7 +110,7 @@ class TensorsInFlight:
         busy = self._thread.busy
         try:
             self._thread.busy = True
-            with outside_modes(), torch.no_grad():
+            with outside_modes(), WithoutAutograd():
                 for (dtype, *place), complete in entry[1]:
                     complete(_empty(0, dtype=dtype, device=tensor.device).set_(storage(tensor), *place))
         except Exception as error:  # noqa: BLE001  (the program must not notice)

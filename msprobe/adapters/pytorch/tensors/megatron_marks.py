@@ -20,6 +20,7 @@ from torch import nn
 
 from msprobe.core.dump.record.declared_shards import infer_part
 from msprobe.core.dump.session.debugger import models_in
+from msprobe.core.interruption import let_through
 
 _STATE = "megatron.core.parallel_state"
 _READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -62,9 +63,11 @@ def _ranks(module: nn.Module, *, expert: bool) -> list[int] | None:
         find = getattr(sys.modules.get(_STATE), _GROUP_OF_EXPERTS if expert else _GROUP, None)
         try:
             group = find() if find is not None else None
-        except AssertionError:  # Megatron's groups are not made yet
+        except AssertionError as error:  # Megatron's groups are not made yet
+            let_through(error)
             return None
     try:
         return list(dist.get_process_group_ranks(group)) if isinstance(group, dist.ProcessGroup) else None
-    except (KeyError, ValueError, RuntimeError):  # a group that was destroyed
+    except (KeyError, ValueError, RuntimeError) as error:  # a group that was destroyed
+        let_through(error)
         return None

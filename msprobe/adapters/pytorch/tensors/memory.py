@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from msprobe.core.interruption import let_through
+
 EXPANDED = 1 << 20
 """Elements from which on an expanded tensor is not copied to be measured."""
 LOWEST = 1 << 40
 """Addresses below are checked again: real ones lie above (with ASLR); below lie offsets into an empty storage."""
 WithoutSubclass = torch._C.DisableTorchFunctionSubclass
+WithoutAutograd = torch._C._AutoDispatchBelowAutograd
+"""``torch.no_grad`` in C: an exception of a signal handler cannot come between its lines and leave autograd off."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
 _detach = torch._C.TensorBase.detach
@@ -47,7 +51,7 @@ def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
     try:
         if readable(tensor):
             return _detach(tensor)
-        with torch.no_grad(), WithoutSubclass():
+        with WithoutAutograd(), WithoutSubclass():
             complete = _completed(_strided(tensor))
             if complete is None:
                 return None
@@ -55,7 +59,8 @@ def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
         if plain.is_neg() or plain.is_conj():
             plain = plain.resolve_neg().resolve_conj()
         return plain if plain.numel() == 0 or backed(plain) else None
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import PLAIN
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutAutograd
 from msprobe.core.capture.partial_writes import mark
 
 _zeros = torch._C._VariableFunctions.zeros
@@ -29,25 +29,25 @@ class WrittenElements:
 
     def __init__(self, tensor: torch.Tensor, size: int) -> None:
         self._item = tensor.element_size()
-        with torch.no_grad(), torch._C._DisableTorchDispatch():
+        with WithoutAutograd(), torch._C._DisableTorchDispatch():
             self._flags = _zeros(size // self._item, dtype=torch.bool, device=tensor.device)
 
     def mark(self, api: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Mark what a call of ``api`` has written; return False where this is not known."""
-        with torch.no_grad(), torch._C._DisableTorchDispatch():
+        with WithoutAutograd(), torch._C._DisableTorchDispatch():
             flags = self._flags_of(args[0])
             return flags is not None and mark(_TensorFlags(flags), api, args, kwargs)
 
     def cover(self, tensor: torch.Tensor) -> bool:
         """Return whether every element of ``tensor`` is written. The host waits for a device."""
-        with torch.no_grad(), torch._C._DisableTorchDispatch():
+        with WithoutAutograd(), torch._C._DisableTorchDispatch():
             flags = self._flags_of(tensor)
             return flags is not None and bool(flags.all())
 
     def copy(self) -> WrittenElements:
         """Return the same of a copy of the memory."""
         other = copy(self)
-        with torch.no_grad(), torch._C._DisableTorchDispatch():
+        with WithoutAutograd(), torch._C._DisableTorchDispatch():
             other._flags = self._flags.clone()
         return other
 

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import with_memory, without_repeats
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd, with_memory, without_repeats
+from msprobe.core.interruption import let_through
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
@@ -79,7 +80,7 @@ def measure(tensor: torch.Tensor, repeats: int = 1) -> MeasuredOnDevice:
         tensor: the tensor.
         repeats: how often each of its elements occurs in the tensor that is recorded.
     """
-    with torch.no_grad():
+    with WithoutAutograd():
         if tensor.dtype is torch.bool:
             return MeasuredOnDevice((tensor.any(), tensor.all()), _write_truths)
         if tensor.is_complex() or tensor.is_floating_point():
@@ -159,7 +160,7 @@ class Rows(NamedTuple):
 
     def with_records(self, copy_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Rows:
         """Return the present numbers, in memory of their own, for copies of the records."""
-        with torch.no_grad():
+        with WithoutAutograd():
             values = self.values.clone()
         return Rows(values, self.groups, [(copy_of(node), write, places) for node, write, places in self.records])
 
@@ -326,12 +327,13 @@ class Projector:
         if plain is None or plain.numel() == 0 or without_repeats(plain)[1] > 1:
             return
         try:
-            with torch.no_grad():
+            with WithoutAutograd():
                 if plain.is_cpu:
                     node[KEY] = self._on_host(plain.contiguous())
                 else:
                     self._deferred.add_measured(node, device_projection(plain))
-        except (RuntimeError, TypeError):  # torch has no arithmetic for this dtype
+        except (RuntimeError, TypeError) as error:  # torch has no arithmetic for this dtype
+            let_through(error)
             return
 
     def _on_host(self, plain: torch.Tensor) -> float | None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import address, storage
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd, address, storage
+from msprobe.core.interruption import let_through
 from msprobe.core.store.safe_files import replacement_file
 from msprobe.core.store.tensor_writer import LARGEST, TensorFiles
 from msprobe.native import fused
@@ -66,7 +67,7 @@ class TensorSaver:
             return
         dense = plain  # lives until the file is written: only its address is handed on
         if not plain.is_contiguous():
-            with torch.no_grad():
+            with WithoutAutograd():
                 dense = plain.contiguous()
         pointer = address(dense)
         elements = _memory(pointer, size, _READ_ONLY) if size else b""
@@ -88,4 +89,5 @@ def save_by_torch(plain: torch.Tensor, path: str | Path) -> None:
         with replacement_file(path) as file:
             torch.save(plain, file)  # of a path, the name would stand in the archive
     except RuntimeError as error:  # torch's writer reports a full disk as RuntimeError
+        let_through(error)
         raise OSError(str(error).splitlines()[0]) from error

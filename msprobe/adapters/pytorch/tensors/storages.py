@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass, storage
+from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import MEMORY, NO_DATA, NOT_READ, PART
 
 _NUMBER = "_msprobe_number"
@@ -46,7 +47,8 @@ def _note(tensor: torch.Tensor, node: dict[str, Any]) -> None:
         offset = tensor.storage_offset()
         if offset or not tensor.is_contiguous():
             node[PART] = f"{offset}:{','.join(map(str, tensor.stride()))}"
-    except RuntimeError:  # no storage: sparse, inside functorch
+    except RuntimeError as error:  # no storage: sparse, inside functorch
+        let_through(error)
         return
 
 
@@ -67,7 +69,8 @@ def _with_storage(tensor: torch.Tensor) -> torch.Tensor | None:
         tensor, inner = inner, _inside(inner)
     try:
         return tensor if storage(tensor).data_ptr() else None
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         return None
 
 

@@ -22,6 +22,7 @@ from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.memory import (
     LOWEST,
     PLAIN,
+    WithoutAutograd,
     WithoutSubclass,
     address,
     backed,
@@ -36,6 +37,7 @@ from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensors.storages import note_memory
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory, is_capturing
 from msprobe.core.dump.record.declared_shards import USED, declared
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
@@ -131,7 +133,8 @@ class TorchTensorOps:
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True, projection)
                 set_measured(node, self._values(tensor, neutral, self._high, projection))
-        except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
+        except (RuntimeError, ValueError) as error:  # sparse, nested; no memory (meta, functorch); no code for a dtype
+            let_through(error)
             return self._describe_other(tensor, statistics, projection)
         node["requires_grad"] = tensor.requires_grad
         return declared(tensor, node) if USED and type(tensor) in USED else node
@@ -194,7 +197,7 @@ class TorchTensorOps:
             return None
         once, repeats = without_repeats(plain)
         size = once.numel() * once.element_size()
-        with torch.no_grad():
+        with WithoutAutograd():
             if plain.is_cpu:
                 words = once if once.dtype in _DTYPES else _as_words(once)  # torch cannot copy int4 and the like
                 copy = torch.empty_like(words, memory_format=torch.contiguous_format).copy_(words).view(once.dtype)
@@ -212,7 +215,8 @@ class TorchTensorOps:
             return False
         try:
             self._saver.save(plain, path)
-        except (KeyError, NotImplementedError):  # torch cannot save or copy this dtype (int4 and the like)
+        except (KeyError, NotImplementedError) as error:  # torch cannot save or copy this dtype (int4 and the like)
+            let_through(error)
             Path(path).unlink(missing_ok=True)
             return False
         return True
@@ -283,7 +287,8 @@ class TorchTensorOps:
             self.deferred.add(plain, node, repeats)
             if plain.is_cpu:
                 self.deferred.settle()
-        except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
+        except RuntimeError as error:  # no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
+            let_through(error)
             return
 
     def _values(self, plain: torch.Tensor, dtype: DType, high: bool, projection: bool = False) -> Summary:
@@ -310,7 +315,8 @@ class TorchTensorOps:
             if (entry := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
             values = summary(address(tensor), tensor.numel(), entry[1].code, self._high, projection)
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError) as error:
+            let_through(error)
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": entry[0], "shape": tuple(tensor.shape)}
         *statistics, crc = values
@@ -357,14 +363,16 @@ def _shape(tensor: torch.Tensor) -> tuple[int | None, ...]:
     """
     try:
         return tuple(tensor.shape)
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         return tuple(_length(tensor, dim) for dim in range(tensor.dim())) if tensor.is_nested else ()
 
 
 def _length(tensor: torch.Tensor, dim: int) -> int | None:
     try:
         return tensor.size(dim)
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         return None
 
 

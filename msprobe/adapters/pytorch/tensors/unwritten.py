@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, storage
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutAutograd, address, storage
 from msprobe.adapters.pytorch.tensors.partial_writes import WrittenElements
 from msprobe.core.capture.partial_writes import LARGEST
 from msprobe.core.capture.unwritten import Lifetime, UnwrittenMemory, host_sample, sample_step
@@ -109,7 +109,7 @@ def device_sample(tensor: torch.Tensor, size: int) -> torch.Tensor:
     """Return some bytes of the memory of ``tensor``, ``size`` bytes long, as a tensor on its device: the host does not
     wait. No mode of the user sees it.
     """
-    with torch.no_grad(), torch._C._DisableTorchDispatch():
+    with WithoutAutograd(), torch._C._DisableTorchDispatch():
         whole = _empty(0, dtype=torch.uint8, device=tensor.device).set_(storage(tensor))
         return whole.as_strided((size // sample_step(size),), (sample_step(size),)).clone()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msprobe.core.dump.bounds.value_watch import Reason
+from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.safe_files import make_folder, write_atomic
@@ -37,6 +38,7 @@ class RankTriggers:
             make_folder(self._path.parent)
             write_atomic(self._path, [dumps(text)])
         except OSError as error:
+            let_through(error)
             if first_time("ring: not announced"):
                 logger.warning("ring: the other ranks are not told to write their steps: %s", error)
         self._seen = self._state()
@@ -49,7 +51,8 @@ class RankTriggers:
         self._seen = state
         try:
             found = json.loads(self._path.read_bytes()) if state[-1] <= _LARGEST else None
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError, RecursionError) as error:
+            let_through(error)
             return None
         return _reason_of(found, rank)
 
@@ -57,7 +60,8 @@ class RankTriggers:
         """Return what changes whenever the file does; None without one."""
         try:
             facts = self._path.stat()
-        except OSError:
+        except OSError as error:
+            let_through(error)
             return None
         return facts.st_mtime_ns, facts.st_ino, facts.st_size
 

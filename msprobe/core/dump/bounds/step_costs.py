@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msprobe.core.dump.bounds.disk_budget import processes_here
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import write_atomic
 
@@ -87,6 +88,7 @@ class StepCosts:
             if self._debugger is not None:
                 self._debugger.start(model)
         except (MsprobeException, OSError) as error:
+            let_through(error)
             self.finish(fault=str(error))
 
     def stop(self) -> None:

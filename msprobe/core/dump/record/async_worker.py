@@ -24,7 +24,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.tensor_node import MeasuredTensors
-from msprobe.core.interruption import start_thread
+from msprobe.core.interruption import let_through, start_thread
 from msprobe.core.log import logger
 from msprobe.core.store.record_walk import NO_DATA
 
@@ -117,7 +117,8 @@ class AsyncWorker:
         if not self._is_working:
             try:
                 start_thread("msprobe-async-dump", self._work)
-            except RuntimeError:  # the interpreter is shutting down: no new threads
+            except RuntimeError as error:  # the interpreter is shutting down: no new threads
+                let_through(error)
                 return False
         return True
 

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import sys
 import threading
 from collections.abc import Callable
+from multiprocessing.util import Finalize
 from typing import Any
 
 from msprobe.core.errors import MsprobeException
@@ -30,6 +32,7 @@ def current() -> Any:
     if _current is None and _inherited is not None:
         _current, _inherited = _inherited, None
         _current.inherit()
+        at_end_of_child(_close_at_exit)
     if _current is None or (_in_force is not None and not _in_force()):
         raise MsprobeException(3, "PrecisionDebugger instance is not created: call PrecisionDebugger(...) first")
     return _current
@@ -48,6 +51,8 @@ def put(session: Any, in_force: Callable[[], bool] | None = None) -> None:
     """
     global _current, _in_force, _inherited
     _current, _in_force, _inherited = session, in_force, None
+    if session is not None:
+        at_end_of_child(_close_at_exit)
 
 
 def trigger(kind: str, reason: str, asked: bool = False) -> None:
@@ -75,6 +80,15 @@ def uncaught_error() -> BaseException | None:
 def shown_error() -> BaseException | None:
     """Return the last exception of which Python, or a notebook, has printed the trace; None for none."""
     return getattr(sys, "last_value", None)
+
+
+def at_end_of_child(function: Callable[[], object]) -> None:
+    """Call ``function`` at the end of this process if it is a child of ``multiprocessing``.
+
+    Such a one may end by ``os._exit``, without what is registered with ``atexit``. What comes last is called first.
+    """
+    if multiprocessing.parent_process() is not None:
+        Finalize(None, function, exitpriority=0)
 
 
 @atexit.register

@@ -19,6 +19,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session.session import DumpSession, MakeBackend
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 
 
@@ -160,7 +161,8 @@ class WatchedSession(DumpSession):
         several = isinstance(model, (list, tuple))
         try:
             references = [weakref.ref(part) for part in (model if several else [model])]
-        except TypeError:  # no model: levels that need none have not checked it
+        except TypeError as error:  # no model: levels that need none have not checked it
+            let_through(error)
             return
         self._model = lambda: [part() for part in references] if several else references[0]()
 

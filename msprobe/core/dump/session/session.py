@@ -503,6 +503,7 @@ class DumpSession:
         self._drop_lazy()
         if self._step is not None:
             self._update_rank()
+            self._step.unwatch_parameters()  # as long as an interrupt leaves the step to the next call
             step, self._step = self._step, None
             self.current.clear()
             if discard:

@@ -216,7 +216,6 @@ class Step:
     def _finish(self) -> None:
         """Take nothing more."""
         FLUSHER.remove(self.collector)
-        self.unwatch_parameters()
         self.saved_values.finish()
         self.collector.end_step()
         if self._context.backend.collectives is not None:

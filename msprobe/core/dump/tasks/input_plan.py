@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import ReadError
+from msprobe.core.interruption import let_through
 from msprobe.core.store.layout import root_of
 from msprobe.core.store.safe_files import make_folder_below, write_atomic
 from msprobe.core.tensors.input_parts import InputPart
@@ -45,6 +46,7 @@ def read_plan(folder: Path) -> dict[str, InputPart] | None:
         content = json.loads(document.read_bytes())
         return {name: _part(item, folder) for name, item in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        let_through(error)
         raise ReadError(f"{document} is no plan of inputs ({type(error).__name__}); run split_inputs again") from error
 
 

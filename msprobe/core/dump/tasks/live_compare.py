@@ -29,6 +29,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record.tensor_node import split_sides, tensor_nodes
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import let_through
 from msprobe.core.log import logger
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.layout import step_folder
@@ -210,7 +211,8 @@ def _same_number(value: Any, golden: Any, absolute: float) -> bool:
     if isinstance(value, float) or isinstance(golden, float):
         try:
             value, golden = float(value), float(golden)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
+            let_through(error)
             return False
         if math.isnan(value) or math.isnan(golden):
             return math.isnan(value) and math.isnan(golden)

@@ -102,8 +102,10 @@ def test_a_single_call_before_some_iterations_is_evaluation(
             model(X).mean().backward()
             optimizer.step()
     assert notes.iterations == iterations
-    named = re.search("attached to [^;]*Encoder as Module.Encoder", capsys.readouterr().err)
+    logged = capsys.readouterr().err
+    named = re.search("attached to [^;]*Encoder as Module.Encoder", logged)
     assert bool(named) is (iterations[-1] == BOTH)
+    assert len(re.findall("leave.? out Encoder|left out: Encoder", logged)) == (0 not in asked)
 
 
 def test_a_model_in_evaluation_mode_beside_one_that_trains() -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
+from msprobe.core.interruption import let_through
 
 _SAMPLES = 4
 _State = tuple[int, int]
@@ -86,7 +87,8 @@ def _state(parameter: torch.Tensor | None) -> _State | None:
         return None
     try:
         return gradient.data_ptr(), gradient._version
-    except RuntimeError:  # no memory of its own
+    except RuntimeError as error:  # no memory of its own
+        let_through(error)
         return None
 
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.memory import WithoutAutograd
+from msprobe.core.interruption import let_through
+
 _add = torch._C._VariableFunctions.add
 _graph_task = torch._C._current_graph_task_id
 
@@ -46,9 +49,10 @@ class NestedBackward:
         held = self._sums.get(key)
         if held is not None:
             try:
-                with torch.no_grad():
+                with WithoutAutograd():
                     held.gradient = _add(held.gradient, gradient)
-            except RuntimeError:  # other layouts, such as sparse beside dense
+            except RuntimeError as error:  # other layouts, such as sparse beside dense
+                let_through(error)
                 report(gradient)
         elif getattr(self._nested, "depth", 0) and more():
             self._sums[key] = _Sum(threading.get_ident(), gradient, report)
