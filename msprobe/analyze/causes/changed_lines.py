@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from msprobe.analyze.causes.moved_values import describe_move, way_of
 from msprobe.analyze.causes.programs import Programs
 from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
 from msprobe.compare.comparison import Comparison
@@ -19,6 +20,7 @@ from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import OUTPUT
+from msprobe.trace.moves import Move
 
 _CHANGED = "; the programs differ in this line, which comes before"
 _RUN_ALONE = "; the golden run makes no call in this line, which comes before"
@@ -27,10 +29,12 @@ _FORWARD = "forward", "construct"
 
 
 class _Line(NamedTuple):
-    """A line: the frames from it outwards, and the module that runs it; None where none does."""
+    """A line: the frames from it outwards, the module that runs it (None where none does), and the move that is made
+    there."""
 
-    stack: tuple[str, ...]
+    stack: Sequence[Frame]
     module: str | None
+    move: Move | None = None
 
 
 def name_changed_line(comparison: Comparison, description: FirstDivergence) -> None:
@@ -44,12 +48,13 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
     line = next(search.lines(), None)
     if line is None:
         return
-    in_golden = search.programs.is_in_golden(frame_of(line.stack[0]))
-    description.reason += _RUN_ALONE if in_golden else _CHANGED
+    if line.move is not None:
+        describe_move(description, line.move)
+    description.reason += _RUN_ALONE if search.programs.is_in_golden(line.stack[0]) else _CHANGED
     if description.source_of_golden:
         description.golden_stack, description.golden_source = description.stack, description.source
         description.source_of_golden = False
-    description.stack, description.source = list(line.stack), frame_of(line.stack[0]).text
+    description.stack, description.source = [frame.recorded for frame in line.stack], line.stack[0].text
     if description.module != OPTIMIZER:
         description.module = line.module
 
@@ -84,62 +89,52 @@ class _ChangedLines(ComparedEntries):
         elsewhere = elsewhere or bool(description.stretch)
         if not (elsewhere or self.is_inside or description.module == OPTIMIZER):
             return False
-        return self.is_inside or not self.programs.is_changed(frame_of(self._stack[0])) if self._stack else False
+        return self.is_inside or not self.programs.is_changed(self._stack[0]) if self._stack else False
 
     @cached_property
-    def _stack(self) -> list[str]:
-        """The frames of the place that is described, in the target; none where it lacks the innermost one."""
-        description = self._description
-        if not description.source_of_golden:
-            return description.stack
-        stack = []
-        for number, text in enumerate(description.stack):
-            frame = frame_of(text)
-            place = self.programs.in_target(frame.path, frame.line)
-            if place is None and not number:
-                return []
-            stack.append(text if place is None else _text(frame._replace(path=place[0], line=place[1])))
-        return stack
+    def _stack(self) -> list[Frame]:
+        """The frames of the place that is described, in the target; none where the golden run alone is there."""
+        stack = [*map(frame_of, self._description.stack)]
+        if not self._description.source_of_golden:
+            return stack
+        return [*map(self.programs.in_target, stack)] if self.programs.is_run_by_both(stack[0]) else []
 
     def lines(self) -> Iterator[_Line]:
         """Yield the changed lines of the target through which the value may come, the nearest first."""
+        yield from self._moves_of_value()
         if self.is_inside:
             yield from self._inside()
         else:
             yield from self._around(self._stack)
-        yield from self._elsewhere()
+        if frame := self.programs.only_change():
+            yield _Line([frame], self._description.module if self._description.kind == "argument" else None)
 
-    def _around(self, stack: Sequence[str]) -> Iterator[_Line]:
+    def _moves_of_value(self) -> Iterator[_Line]:
+        """Yield the changed lines in which moves behind the value are made, where it is known what they move."""
+        if self._is_backward or self._description.target is None:
+            return
+        way = way_of(self.comparison.target, f"{self._description.target}.{self._description.slot}")
+        for move in way.trail.moves if way is not None and way.trail.sources else ():
+            if move.line is not None and self.programs.is_changed(frame := frame_of(move.line)):
+                yield _Line([frame], module_text(move.parent) if move.parent else None, move)
+
+    def _around(self, stack: Sequence[Frame]) -> Iterator[_Line]:
         """Yield the changed lines of the functions around the call."""
         run = self.comparison.target if self._description.target is not None else self.comparison.golden
         modules, whole = list(parents_of(run.construct, self._call)), run.stacks.get(self._call, ())
         passed = sum(frame_of(text).function in _FORWARD for text in whole[: max(len(whole) - len(stack), 0)])
-        for number, text in enumerate(stack):
-            frame = frame_of(text)
+        for number, frame in enumerate(stack):
             module = module_text(modules[passed]) if passed < len(modules) else None
             yield from self._near(frame, stack[number + 1 :], module)
             passed += frame.function in _FORWARD
-
-    def _near(self, frame: Frame, outer: Sequence[str], module: str | None) -> Iterator[_Line]:
-        """Yield the changed lines of the function that a frame is in, and of those that it calls by name."""
-        for frames in self.programs.changed_near(frame, backwards=self._is_backward):
-            texts = tuple(map(_text, frames))
-            if self._around_all.isdisjoint(texts[:1]):
-                yield _Line((*texts, *outer), module)
-
-    @cached_property
-    def _around_all(self) -> set[str]:
-        """The frames around all calls of the target: what is right comes from them too."""
-        stacks = [stack for name in self.comparison.target.data if (stack := self.comparison.target.stacks.get(name))]
-        return {frame for frame in stacks[0] if frame in stacks[-1]} if stacks else set()
 
     def _inside(self) -> Iterator[_Line]:
         """Yield the changed lines of the functions that run inside of the module, from their ends."""
         target, seen, module = self.comparison.target, set(), module_text(self._call)
         calls = [name for name in target.data if next(parents_of(target.construct, name), None) == self._call]
         for name in reversed(calls):
-            stack = from_source(target.stacks.get(name, ()))
-            for number, frame in enumerate(map(frame_of, stack)):
+            stack = [*map(frame_of, from_source(target.stacks.get(name, ())))]
+            for number, frame in enumerate(stack):
                 end = self.programs.end_of_function(frame)
                 if end not in seen:
                     seen.add(end)
@@ -147,11 +142,16 @@ class _ChangedLines(ComparedEntries):
                 if frame.function in _FORWARD:
                     break
 
-    def _elsewhere(self) -> Iterator[_Line]:
-        """Yield the first changed line where all of them stand together: nothing else differs."""
-        if frame := self.programs.only_change():
-            yield _Line((_text(frame),), self._description.module if self._description.kind == "argument" else None)
+    def _near(self, frame: Frame, outer: Sequence[Frame], module: str | None) -> Iterator[_Line]:
+        """Yield the changed lines of the function that a frame is in, and of those that it calls by name; none around
+        all calls of the target: what is right comes from them too."""
+        for frames in self.programs.changed_near(frame, backwards=self._is_backward):
+            if (frames[0].path, frames[0].line) not in self._around_all:
+                yield _Line([*frames, *outer], module)
 
-
-def _text(frame: Frame) -> str:
-    return f"File {frame.path}, line {frame.line}, in {frame.function}, \n {frame.code}"
+    @cached_property
+    def _around_all(self) -> set[tuple[str, int]]:
+        """The lines in which all calls of the target are made, by file and number."""
+        stacks = [stack for name in self.comparison.target.data if (stack := self.comparison.target.stacks.get(name))]
+        common = set(stacks[0]).intersection(stacks[-1]) if stacks else ()
+        return {(frame.path, frame.line) for frame in map(frame_of, common)}

@@ -124,16 +124,18 @@ class Programs:
     def end_of_function(self, frame: Frame) -> Frame:
         """Return a frame of the target where its function ends."""
         file = self.files.get(frame.path)
-        return frame if file is None else frame._replace(line=file.function(frame.line).last)
+        if file is None:
+            return frame
+        line = file.function(frame.line).last
+        return frame._replace(line=line, code=file.lines.get(line, ""))
 
     def only_change(self) -> Frame | None:
-        """Return the first changed line where all stand together; None where there are more changes than this one."""
-        path, *others = [path for path, lines in self._changed.items() if lines]
-        numbers, changed = list(self.files[path].lines), sorted(self._changed[path])
-        start = numbers.index(changed[0])
-        if others or numbers[start : start + len(changed)] != changed:
+        """Return the first line that the golden program lacks, where all of them stand together; else None."""
+        path, *others = [path for path, lines in self._new.items() if lines] or [""]
+        numbers, new = list(self.files[path].lines) if path else [], sorted(self._new.get(path, ()))
+        if others or not new or numbers[(start := numbers.index(new[0])) : start + len(new)] != new:
             return None
-        return Frame(path, changed[0], self.files[path].function(changed[0]).name, self.files[path].lines[changed[0]])
+        return Frame(path, new[0], self.files[path].function(new[0]).name, self.files[path].lines[new[0]])
 
     def _changed_functions(self, path: str) -> dict[str, list[Frame]]:
         """Return the changed lines of the functions of a file, the last one first, by how each is called."""
@@ -144,21 +146,36 @@ class Programs:
         return found
 
     @cached_property
+    def _new(self) -> dict[str, set[int]]:
+        """The lines of the target that the golden program lacks, by file. A file without a counterpart has none:
+        nothing says what it was made from."""
+        return {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
+
+    @cached_property
     def _changed(self) -> dict[str, set[int]]:
-        """The lines of the target that the golden program lacks, or in which it runs no call although the target does.
-
-        Of a file without a counterpart nothing says what the first are.
-        """
-        codes = {frame.code for frame in self._frames[1]}
-        changed = {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
+        """These; where there are none, the lines in which the target makes a call and the golden run none."""
+        if any(self._new.values()):
+            return self._new
+        alone: dict[str, set[int]] = defaultdict(set)
+        golden = [self.in_target(frame) for frame in self._frames[1]]
+        codes, places = {frame.code for frame in golden}, {(frame.path, frame.line) for frame in golden}
+        functions = {self.end_of_function(frame) for frame in golden}
         for frame in self._frames[0]:
-            if frame.path in self.files and frame.code not in codes:
-                changed.setdefault(frame.path, set()).add(frame.line)
-        return changed
+            by_both = frame.code in codes  # in a copy of the function too
+            if self.end_of_function(frame) in functions:
+                by_both = (frame.path, frame.line) in places
+            if not by_both and frame.path in self.files:
+                alone[frame.path].add(frame.line)
+        return alone
 
-    def in_target(self, path: str, line: int) -> tuple[str, int] | None:
-        """Return the file and line of the target that a line of the golden program is in; None where it has none."""
-        return next(((own, same[path, line]) for own, same in self._common.items() if (path, line) in same), None)
+    def in_target(self, frame: Frame) -> Frame:
+        """Return a frame of the golden run as it is in the target; as it is where the target lacks its line."""
+        found = ((own, same.get((frame.path, frame.line))) for own, same in self._common.items())
+        return next((frame._replace(path=path, line=line) for path, line in found if line is not None), frame)
+
+    def is_run_by_both(self, frame: Frame) -> bool:
+        """Return whether both runs make calls in a line that reads like that of a frame."""
+        return all(frame.code in {own.code for own in frames} for frames in self._frames)
 
     @cached_property
     def _common(self) -> dict[str, dict[tuple[str, int], int]]:
@@ -223,7 +240,7 @@ def _parsed(text: str) -> SourceFile:
         _span(n)._replace(name=n.name, called=makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS)
     ]
     loops = [_span(n) for n in nodes if isinstance(n, _LOOPS)]
-    lines = {number: " ".join(line.split()) for number, line in enumerate(text.split("\n"), 1)}
+    lines = {number: line.strip() for number, line in enumerate(text.split("\n"), 1)}
     return SourceFile(lines, dict(_code_lines(text)), functions, loops)
 
 

@@ -37,6 +37,11 @@ class Frame(NamedTuple):
         return f"{where}: {self.code}" if self.code else where
 
     @property
+    def recorded(self) -> str:
+        """The frame as a stack records it."""
+        return f"File {self.path}, line {self.line}, in {self.function}, \n {self.code}"
+
+    @property
     def is_library(self) -> bool:
         """Whether the frame is code of a framework or of another installed package."""
         return is_installed(self.path)

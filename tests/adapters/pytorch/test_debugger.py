@@ -216,7 +216,7 @@ def test_no_journal_is_left_after_a_step(bench: Any) -> None:
     debugger.stop()
     debugger.step()
     files = sorted(path.name for path in bench.read().folder.iterdir())
-    assert files == ["construct.json", "dump.json", "stack.json"]
+    assert files == ["construct.json", "dump.json", "source.json", "stack.json"]
 
 
 def test_a_construction_that_fails_leaves_nothing_behind(bench: Any) -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from msprobe.compare.records.source_lines import (
-    FRAMEWORK,
-    LIBRARY,
     excerpt,
     frame_of,
     from_source,
     source_frame,
     source_line,
 )
+from msprobe.core.store.source_files import FRAMEWORK, LIBRARY
 from msprobe.visualize.viewer.offline_page import asset
 
 SITE = "/env/lib/python3.11/site-packages"
