@@ -206,7 +206,7 @@ class DumpConfig(ConfigModel):
     dump_enable: bool | None = Field(
         default=None, description="Absent: fixed configuration. Present: the file is watched; this switches collection."
     )
-    extra_info: bool = Field(default=True, description="Also write stack.json and construct.json.")
+    extra_info: bool = Field(default=True, description="Also write stack.json, construct.json and source.json.")
     precision: Literal["low", "high"] = Field(
         default="low", description="low: statistics in the type of the data; high: in float32 or better."
     )

@@ -1,4 +1,4 @@
-"""The documents of a dump as models, from which the JSON Schemas of dump.json, stack.json and construct.json are made.
+"""The documents of a dump as models, from which the JSON Schemas of dump.json, stack.json, construct.json and source.json are made.
 
 The reader does not use these models: it checks headers and shapes of documents itself, because validating hundreds of
 thousands of leaves would cost more than reading them.
@@ -287,6 +287,10 @@ class StackDocument(RootModel[dict[str, tuple[list[str], list[str]]]]):
     """stack.json: number to (entry names, frames); frames innermost first."""
 
 
+class SourceDocument(RootModel[dict[str, str]]):
+    """source.json: path to text, of the files of the program in which recorded calls are made; without packages."""
+
+
 class ConstructDocument(RootModel[dict[str, Any]]):
     """construct.json: entry name to its parent module entry, `optimizer`, `clip_grad` or null."""
 
@@ -299,6 +303,11 @@ def dump_schema() -> dict[str, Any]:
 def stack_schema() -> dict[str, Any]:
     """Return the JSON Schema of stack.json."""
     return StackDocument.model_json_schema()
+
+
+def source_schema() -> dict[str, Any]:
+    """Return the JSON Schema of source.json."""
+    return SourceDocument.model_json_schema()
 
 
 def construct_schema() -> dict[str, Any]:

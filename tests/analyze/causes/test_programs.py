@@ -1,0 +1,116 @@
+"""Two programs that differ in lines without a record: the line is named, whatever else was edited."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from msprobe.compare.rows.summary import FirstDivergence
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+PROGRAM = """
+import torch
+from torch import nn
+from msprobe.pytorch import PrecisionDebugger
+
+
+def batch(step):
+    rows = [[float(step + row + column) for column in range(6)] for row in range(5)]
+    return torch.tensor(rows) / 7.0
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 8), nn.Linear(4, 1)
+        self.cell = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.up(x)
+        turns = 3
+        for turn in range(turns):
+            h = torch.tanh(self.cell(h))
+        part = h[:, :4]
+        return self.down(part)
+
+
+def main(folder):
+    torch.manual_seed(0)
+    net = Net()
+    rate = 0.1
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    debugger = PrecisionDebugger({"dump_path": folder, "level": "mix", "task": "statistics"})
+    for step in range(2):
+        x = batch(step)
+        debugger.start(net)
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        debugger.stop()
+        debugger.step()
+"""
+FAULTS = {
+    "index": ("part = h[:, :4]", "part = h[:, 4:]"),
+    "loop": ("turns = 3", "turns = 2"),
+    "rate": ("rate = 0.1", "rate = 0.05"),
+    "data": ("/ 7.0", "/ 9.0"),
+    "numbers": ("float(step + row + column)", "float(step + row * column)"),
+    "constructor": ("self.cell = nn.Linear(8, 8)", "self.cell = nn.Linear(8, 8, bias=False)"),
+}
+HARMLESS = (
+    "self.up, self.down = nn.Linear(6, 8), nn.Linear(4, 1)",
+    "self.up = nn.Linear(6, 8)\n        self.down = nn.Linear(4, 1)",
+)
+COMMENT = ("h = self.up(x)", "h = self.up(x)  # of the whole batch\n\n        # in turns")
+
+
+def record(folder: Path, *edits: tuple[str, str]) -> None:
+    text = PROGRAM
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    forget()
+    runpy.run_path(str(folder / "train.py"))["main"](str(folder / "dump"))
+    forget()
+
+
+def compared(target: Path, golden: Path) -> FirstDivergence:
+    first = msprobe.compare(target / "dump", golden / "dump").summary.first_divergence
+    assert first is not None
+    return first
+
+
+@pytest.mark.parametrize("beside", [(), (HARMLESS, COMMENT)], ids=["alone", "edited"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_line_that_differs_is_named(
+    recordings: Recordings, fault: str, beside: tuple[tuple[str, str], ...]
+) -> None:
+    first = compared(recordings(record, FAULTS[fault], *beside), recordings(record))
+    assert FAULTS[fault][1] in first.source, (first.source, first.reason)
+
+
+def test_comments_are_no_difference(recordings: Recordings) -> None:
+    target = recordings(record, COMMENT)
+    assert msprobe.compare(target / "dump", recordings(record) / "dump").verdict == "same"
+    first = compared(recordings(record, COMMENT, FAULTS["data"]), recordings(record))
+    assert FAULTS["data"][1] in first.source
+
+
+def test_nothing_is_said_of_lines_without_the_files(recordings: Recordings, tmp_path: Path) -> None:
+    target, golden = recordings(record, FAULTS["data"], ("rate = 0.1", "rate = 0.100")), recordings(record)
+    target = Path(shutil.copytree(target, tmp_path / "target"))
+    for path in target.rglob("source.json"):
+        path.write_text("[1, 2", encoding="utf-8")
+    first = compared(target, golden)
+    assert "the programs differ in this line" not in first.reason
