@@ -302,7 +302,8 @@ def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tu
     steep = np.minimum(measured.steep[rows.entry], AMPLIFICATION * measured.most_noise(measured.passed))
     exact = (inherited_by_entry == 0.0)[rows.entry] & (noise == 0.0)
     free = np.maximum(AMPLIFICATION * unseen_by_entry[rows.entry], measured.free)
-    taken_over = np.maximum(AMPLIFICATION * inherited_by_entry[rows.entry], steep)
+    # Statistics show less than what the last update has made of noise: it counts as the noise of any input.
+    taken_over = np.maximum(np.maximum(AMPLIFICATION * inherited_by_entry[rows.entry], CARRIED * noise), steep)
     slack = _Slack(np.maximum(taken_over, measured.inexact), free)
     alone = rows.learned(_weigh(measured, rows.loose, _Slack(measured.inexact, measured.free)))
     # Inputs without any difference leave only the rounding of one call, which the strict tolerance covers.

@@ -3,7 +3,7 @@
 ``exp(x + d)`` is ``exp(x)`` times about ``1 + d``, and ``sin(x + d)`` differs from ``sin(x)`` by about ``d``: what
 counts is the difference in units of the data, and not its share of the largest element. The phase 900 of a time
 embedding, rounded to float32, is 5e-5 off; so is its sine. A mask of -65504 among the scores of a softmax hides a
-difference of all others.
+difference of all others. ``log`` takes the share of its argument: near 1 the result is as small as its rounding.
 
 Adam divides an average of gradients by its own size: where a gradient is nothing but rounding (that of a key bias among
 those of a fused projection), the quotient is rounding too, and may be as large as any other.
@@ -31,6 +31,7 @@ _POWERS = frozenset({
     *("exp", "exp2", "expm1", "sinh", "cosh", "softmax", "log_softmax", "logsumexp", "cross_entropy", "softmin"),
     *("gumbel_softmax", "masked_softmax"),
 })
+_LOGARITHMS = frozenset({"log", "log2", "log10"})
 _QUOTIENTS = frozenset({"addcdiv", "addcdiv_"})
 _ROUNDINGS = 4.0  # of the largest element: of both sides, in the call that made it and in the one before
 
@@ -44,7 +45,7 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     result, single = np.zeros(len(table.entries)), np.zeros(len(table.entries))
     stems = [key.stem for key in table.keys]
     kinds = {stem: function_of(stem) for stem in set(stems)}
-    of_functions = {stem for stem, name in kinds.items() if name in _PHASES | _POWERS | _QUOTIENTS}
+    of_functions = {stem for stem, name in kinds.items() if name in _PHASES | _POWERS | _LOGARITHMS | _QUOTIENTS}
     if not of_functions:
         return result, single
     steep = np.array([stem in of_functions for stem in stems], np.bool_)
@@ -58,19 +59,35 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     for position in (differs & (facts.role[facts.numeric] == Role.INPUT)).nonzero()[0].tolist():
         number = int(entry[position])
         if table.keys[number].phase == Phase.FORWARD.value:
-            is_power = kinds[stems[number]] in _POWERS
-            seen, rounding = _apart(table, int(facts.numeric[position]), float(facts.roundoff[position]), is_power)
+            row, roundoff = int(facts.numeric[position]), float(facts.roundoff[position])
+            if kinds[stems[number]] in _LOGARITHMS:
+                seen, rounding = _of_logarithm(table, facts, number, row)
+            else:
+                seen, rounding = _apart(table, row, roundoff, kinds[stems[number]] in _POWERS)
             averaged = rounding / math.sqrt(max(float(facts.numel[position]), 1.0))
             result[number] = max(result[number], seen + averaged)
             single[number] = max(single[number], seen + rounding)
     return result, single
 
 
+def _of_logarithm(table: LeafTable, facts: RowFacts, number: int, row: int) -> tuple[float, float]:
+    """Return how far logarithms may be apart because their arguments are, relative to the largest logarithm: what the
+    extremes show, and the rounding of single elements."""
+    result = _result(table, facts, number)
+    largest = max((abs(number) for raw in _both(table, result) for number in _extremes(raw)), default=0.0)
+    target, golden = ([*map(abs, _extremes(raw))] for raw in _both(table, row))
+    if not 0.0 < largest < math.inf or min(golden) <= 0.0:
+        return 0.0, 0.0
+    seen = max(abs(own - other) / other for own, other in zip(target, golden, strict=True))
+    rounding = _ROUNDINGS * float(facts.roundoff[facts.numeric.searchsorted(row)])
+    return (seen if seen <= rounding else 0.0) / largest, rounding / largest
+
+
 def _of_quotient(table: LeafTable, facts: RowFacts, number: int) -> float:
     """Return how far single elements of ``x + value * numerator / denominator`` may be apart because elements of the
     numerator are rounding, relative to the largest element; no quotient counts as more than 1."""
     numerator, denominator, value = (_input(table, number, name) for name in ("1", "2", "value"))
-    result = next((row for row in table.rows_of(number) if facts.role[row] == Role.RESULT), -1)
+    result = _result(table, facts, number)
     raws = [_both(table, row)[:1] if row >= 0 else [] for row in (numerator, denominator, result)]
     if not all(raws) or not {numerator, denominator} & set(facts.numeric[(facts.apart > 0.0).any(axis=1)].tolist()):
         return 0.0
@@ -82,6 +99,11 @@ def _of_quotient(table: LeafTable, facts: RowFacts, number: int) -> float:
     factor = 1.0 if leaf is None else abs(as_float(leaf.raw.get("value")))
     rounding = _ROUNDINGS * unit_roundoff(str(raws[0][0].get("dtype"))) * above
     return factor * min(rounding / smallest, 1.0) / whole
+
+
+def _result(table: LeafTable, facts: RowFacts, number: int) -> int:
+    """Return the first row of what a call returns, -1 where there is none."""
+    return next((row for row in table.rows_of(number) if facts.role[row] == Role.RESULT), -1)
 
 
 def _input(table: LeafTable, number: int, name: str) -> int:

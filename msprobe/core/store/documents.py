@@ -1,4 +1,4 @@
-"""The documents of a dump as models, from which the JSON Schemas of dump.json, stack.json, construct.json and source.json are made.
+"""The documents of a dump as models, from which their JSON Schemas are made.
 
 The reader does not use these models: it checks headers and shapes of documents itself, because validating hundreds of
 thousands of leaves would cost more than reading them.

@@ -72,3 +72,39 @@ def test_a_number_is_that_of_a_tensor_of_one_element(tmp_path: Path, one: object
         for side, given in enumerate((one, other))
     ]
     assert {msprobe.compare(*pair).verdict for pair in (sides, sides[::-1])} == {verdict}
+
+
+def freeze(folder: Path, when: str) -> None:
+    """Record a pass back to the data, with frozen weights or not, and the pass that trains."""
+    forget()
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)), torch.randn(3, 4, requires_grad=True)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model.requires_grad_(not when)
+        (towards,) = torch.autograd.grad(model(x).sum(), x)
+        model.requires_grad_(when != "always")
+        model(x.detach() - towards).square().mean().backward()
+    forget()
+
+
+def test_weights_that_are_frozen_for_a_while_are_no_difference(recordings: Recordings) -> None:
+    sides = recordings(freeze, "first"), recordings(freeze, "")
+    assert [msprobe.compare(*pair).verdict for pair in (sides, sides[::-1])] == ["same", "same"]
+
+
+def freeze_one(folder: Path, when: str) -> None:
+    """Record a pass that trains all layers, or all but the first one."""
+    forget()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    model[0].requires_grad_(not when)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model(torch.randn(3, 4)).square().mean().backward()
+    forget()
+
+
+def test_a_layer_that_is_frozen_is_a_difference(recordings: Recordings) -> None:
+    found = msprobe.compare(recordings(freeze_one, "frozen"), recordings(freeze_one, "")).summary.first_divergence
+    assert found is not None and "requires_grad" in found.reason and found.module == "0.Linear"

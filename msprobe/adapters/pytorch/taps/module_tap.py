@@ -220,7 +220,7 @@ class TorchModuleTap:
             (site.stem, id(parameter)): (parameter, site, key)
             for _, site in entries
             for key, parameter in site.parameters()
-            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
+            if _may_train(parameter) and id(parameter) not in inside_flat
         }
         uses = Counter(identity for _, identity in own)
         hooks: list[Any] = []
@@ -251,11 +251,15 @@ class TorchModuleTap:
         if not is_sharded(parameter):
             at_once = TensorHook(self._thread, report)
             arrive = functools.partial(self.passes.arrive, (site.stem, key), more, at_once)
-            with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
+            with (
+                WithoutSubclass(),
+                _trainable(parameter),
+            ):  # without a shape it refuses, though it will have a gradient
                 return parameter.register_hook(arrive)
         # the gradient of a shard never passes a node of its own
         accumulated: Any = TensorHook(self._thread, lambda shard: report(shard.grad))
-        return parameter.register_post_accumulate_grad_hook(accumulated)
+        with _trainable(parameter):
+            return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
@@ -317,6 +321,25 @@ def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs
     if reported():
         return observe(original, module, args, kwargs)
     return original(module, *args, **kwargs)
+
+
+def _may_train(parameter: nn.Parameter) -> bool:
+    """Return whether a parameter has a gradient, now or when the program goes on to train it in this step."""
+    numbers = parameter.is_floating_point() or parameter.is_complex()
+    return parameter.is_leaf and (parameter.requires_grad or (numbers and not parameter.is_inference()))
+
+
+@contextlib.contextmanager
+def _trainable(parameter: nn.Parameter) -> Iterator[None]:
+    """Let a frozen parameter take a hook, which stays when the program trains it later (adversarial networks)."""
+    if parameter.requires_grad:
+        yield
+        return
+    parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        parameter.requires_grad_(False)
 
 
 def _own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
