@@ -178,6 +178,12 @@ def is_mask(raw: Raw) -> bool:
     return as_float(raw.get(LARGEST.name)) == 0.0 and is_masked(raw)
 
 
+def is_complex(raw: Raw) -> bool:
+    """Return whether a recorded tensor has complex numbers; its statistics are those of their magnitudes."""
+    dtype = find_dtype(str(raw.get("dtype")))
+    return dtype is not None and dtype.kind is DtypeKind.COMPLEX
+
+
 def is_float(raw: Raw) -> bool:
     """Return whether a tensor holds floating-point numbers."""
     dtype = find_dtype(str(raw.get("dtype")))

@@ -34,7 +34,7 @@ from msprobe.compare.differences.cancelled_gradients import (
 )
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of
+from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, is_tensor
@@ -88,6 +88,7 @@ class _Cancellation:
         cancelled = self._rms < self._share * self._scales
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
+        self._free_updated()
         return np.maximum(self._scales, _scales_of_sums(self._table, self._facts))
 
     def _scales_of_lost_vectors(self) -> Floats:
@@ -231,6 +232,12 @@ class _Cancellation:
                     self._raise_coarsest()
             if free:
                 self._measured.free[row] = known.moved[_fingerprint(leaf.raw)] = min(free, _ANYTHING)
+
+    def _free_updated(self) -> None:
+        """Let parameters after a step of which each side has an own implementation differ as those of the next step."""
+        names = {f"{path_of(stem)}.{name}".lstrip(".") for stem, name in self._known.parameters}
+        rows = [row for row, name in self._table.updated.items() if name in names]
+        self._measured.free[rows] = _ANYTHING
 
     def _raise_coarsest(self) -> None:
         """Judge all coarse values like those of 8 bits: as far as that, parameters may agree of which the squares of

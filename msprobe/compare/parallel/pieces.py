@@ -18,6 +18,7 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 from msprobe.numerics.tolerance import unit_roundoff, with_digits
 from msprobe.trace.leaves import bounded, element_count, is_shape
+from msprobe.trace.likeness import is_complex
 
 _MAX, _MIN, _MEAN, _NORM = STATISTIC_NAMES
 _CLOSE = 1e-6
@@ -116,10 +117,13 @@ class Piece:
         if not self.merged:
             return {key: value for key, value in self.raw.items() if key not in _ON_ONE_RANK} | {"shape": list(shape)}
         digits = unit_roundoff(str(self.raw.get("dtype", "")))
+        mean = self.mean
+        if mean is None and other is not None and is_complex(self.raw):
+            mean = other.mean  # anything up to the root mean square of a sum of complex numbers, which the norm tells
         values: dict[str, Any] = {
             _MAX: self.largest.nearest(other.largest if other else None),
             _MIN: self.smallest.nearest(other.smallest if other else None),
-            _MEAN: self.mean if self.mean is None else with_digits(self.mean, digits),
+            _MEAN: mean if mean is None else with_digits(mean, digits),
             _NORM: self.norm and with_digits(self.norm.nearest(other.norm if other else None), digits),
         }
         if self.projection is not None:
@@ -187,6 +191,8 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 def added(pieces: Sequence[Piece]) -> Piece:
     """Return the sum of these tensors of one shape, with bounds for what does not follow from them."""
+    if any(is_complex(piece.raw) for piece in pieces):
+        pieces = [_any_phase(piece) for piece in pieces]
     means, turns = [piece.mean for piece in pieces], [piece.projection for piece in pieces]
     norms = [piece.norm for piece in pieces if piece.norm is not None]
     return Piece(
@@ -203,6 +209,12 @@ def added(pieces: Sequence[Piece]) -> Piece:
         raw=pieces[0].raw,
         merged=True,
     )
+
+
+def _any_phase(piece: Piece) -> Piece:
+    """Return a tensor of complex elements as one of real elements of either sign: of their magnitudes, which are
+    recorded, neither mean nor projection adds up."""
+    return replace(piece, smallest=_negative(piece.largest), mean=None, projection=None)
 
 
 def _bounds_of_extreme(largest: Sequence[Interval], smallest: Sequence[Interval]) -> Interval:

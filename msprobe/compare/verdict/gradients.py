@@ -17,7 +17,7 @@ from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
 from msprobe.trace.leaves import as_float, element_count
-from msprobe.trace.likeness import recorded_count
+from msprobe.trace.likeness import is_complex, recorded_count
 
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
@@ -170,8 +170,9 @@ class Gradients:
 
     def _sums_apart(self, *sides: Sequence[Raw]) -> float:
         """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""
-        if not all(sides) or len({str(raw.get("shape")) for side in sides for raw in side}) > 1:
-            return math.inf
+        raws = [raw for side in sides for raw in side]
+        if not all(sides) or len({str(raw.get("shape")) for raw in raws}) > 1 or any(map(is_complex, raws)):
+            return math.inf  # of complex numbers the magnitudes are recorded, which do not add up
         size = max(sum(map(norm_of, side)) for side in sides)
         root = math.sqrt(max(element_count(sides[0][0]), 1.0))
         parts = [

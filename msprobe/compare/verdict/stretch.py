@@ -21,9 +21,8 @@ from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_ne
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
-from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.trace.leaves import data_name, element_count, is_shape
-from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
+from msprobe.trace.likeness import bound_of, is_complex, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
@@ -543,7 +542,7 @@ class _Side:
         """The calls with a result that no recorded call gets, and how many numbers it has."""
         used = {signature_of(value.raw) for call in self.calls for value in call.given}
         return [
-            (call, element_count(value.raw) * (2.0 if _is_complex(value.raw) else 1.0))
+            (call, element_count(value.raw) * (2.0 if is_complex(value.raw) else 1.0))
             for call in self.calls
             for value in call.returned
             if signature_of(value.raw) not in used
@@ -554,11 +553,6 @@ def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
     for name, body in dump.data.items():
         if phase_of(name) == Phase.FORWARD.value:
             yield name, body
-
-
-def _is_complex(raw: Raw) -> bool:
-    dtype = find_dtype(str(raw.get("dtype")))
-    return dtype is not None and dtype.kind is DtypeKind.COMPLEX
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:
