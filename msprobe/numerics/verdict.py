@@ -88,6 +88,8 @@ class Measured:
         squares: for each entry whether it gets squares (the state of an optimizer), which differ by twice as much.
         other_formats: one value: whether the user says that both sides compute in different number formats.
         without_values: the rows in which a side says that its tensor has no values, ascending.
+        after_update: for each entry whether an optimizer has moved parameters before it in this step; empty where none
+            has.
     """
 
     role: Ints
@@ -114,6 +116,7 @@ class Measured:
     squares: Bools
     other_formats: Bools = field(default_factory=lambda: np.zeros(1, np.bool_))
     without_values: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    after_update: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def sliced(self, rows: Ints | slice) -> Measured:
         """Return the measurements of some rows, as those of one entry."""
@@ -259,17 +262,16 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
         floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
     rows = _Rows.of(measured, floor, UPDATED if noise > 0.0 else 0.0)
-    alone, amplified = _judge_against_inputs(rows, noise, np.zeros_like(rows.worst))
-    coarse = measured.coarsest.max(initial=0.0) > FLOAT32_ROUNDOFF
-    noisy = coarse | (measured.steep > 0.0)[rows.entry] | (measured.inexact > 0.0)
-    if noisy.any() and (measured.enclosing >= 0).any():
-        inside = np.minimum(_quiet(rows, alone, amplified), measured.most_noise(measured.passed))
-        inside = np.where(noisy, inside, 0.0)
-        alone, amplified = _judge_against_inputs(rows, noise, inside)
+    moved = np.full(measured.row_starts.size - 1, noise)
+    alone, amplified = _judge_results(rows, moved)
     noise_by_entry, next_noise = _noise_of_earlier_calls(rows, alone, amplified, noise)
+    if measured.after_update.any():
+        moved = np.where(measured.after_update, noise_by_entry, noise)
+        alone, amplified = _judge_results(rows, moved)
+        noise_by_entry, next_noise = _noise_of_earlier_calls(rows, alone, amplified, noise)
     earlier = np.where(measured.fresh, noise, noise_by_entry[rows.entry])
     carries = np.where(measured.squares[rows.entry], 2.0 * CARRIED, CARRIED)
-    carried_slack = np.maximum(carries * earlier, UPDATED if noise > 0.0 else 0.0)
+    carried_slack = np.maximum(carries * earlier, np.where(moved > 0.0, UPDATED, 0.0)[rows.entry])
     carried_slack[measured.roundoff == 0.0] = 0.0  # integers carry no noise
     carried_slack = np.maximum(carried_slack, measured.inexact)
     carried = rows.learned(_weigh(measured, rows.loose, _Slack(carried_slack, measured.free)))
@@ -286,10 +288,24 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     return Judged(_levels(measured, kind, flows), kind, next_noise, times, tolerance, by_reruns)
 
 
-def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tuple[_Weighed, _Weighed]:
+def _judge_results(rows: _Rows, moved: Floats) -> tuple[_Weighed, _Weighed]:
+    """Return the rows weighed alone, and weighed with what the differences of their inputs may become, for modules also
+    those of calls inside of them; ``moved`` as in ``_judge_against_inputs``."""
+    measured = rows.measured
+    alone, amplified = _judge_against_inputs(rows, moved, np.zeros_like(rows.worst))
+    coarse = measured.coarsest.max(initial=0.0) > FLOAT32_ROUNDOFF
+    noisy = coarse | (measured.steep > 0.0)[rows.entry] | (measured.inexact > 0.0)
+    if noisy.any() and (measured.enclosing >= 0).any():
+        inside = np.minimum(_quiet(rows, alone, amplified), measured.most_noise(measured.passed))
+        alone, amplified = _judge_against_inputs(rows, moved, np.where(noisy, inside, 0.0))
+    return alone, amplified
+
+
+def _judge_against_inputs(rows: _Rows, moved: Floats, noise_inside: Floats) -> tuple[_Weighed, _Weighed]:
     """Return the rows weighed alone, and weighed with what the differences of their inputs may become.
 
-    ``noise_inside`` is the difference of each row that modules around its call may inherit.
+    ``moved`` is, by entry, the noise of which an update before it may have made differences that statistics do not
+    show; ``noise_inside`` is the difference of each row that modules around its call may inherit.
     """
     measured = rows.measured
     of_parameters, unseen = measured.role == Role.PARAMETER, _unseen(measured)
@@ -300,10 +316,9 @@ def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tu
         _inherited(measured, rows.is_input, unseen), _from_inside(measured, np.where(of_parameters, unseen, 0.0))
     )
     steep = np.minimum(measured.steep[rows.entry], AMPLIFICATION * measured.most_noise(measured.passed))
-    exact = (inherited_by_entry == 0.0)[rows.entry] & (noise == 0.0)
+    exact = ((inherited_by_entry == 0.0) & (moved == 0.0))[rows.entry]
     free = np.maximum(AMPLIFICATION * unseen_by_entry[rows.entry], measured.free)
-    # Statistics show less than what the last update has made of noise: it counts as the noise of any input.
-    taken_over = np.maximum(np.maximum(AMPLIFICATION * inherited_by_entry[rows.entry], CARRIED * noise), steep)
+    taken_over = np.maximum(np.maximum(AMPLIFICATION * inherited_by_entry, CARRIED * moved)[rows.entry], steep)
     slack = _Slack(np.maximum(taken_over, measured.inexact), free)
     alone = rows.learned(_weigh(measured, rows.loose, _Slack(measured.inexact, measured.free)))
     # Inputs without any difference leave only the rounding of one call, which the strict tolerance covers.

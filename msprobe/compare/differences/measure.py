@@ -23,7 +23,7 @@ from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, unit_roundoff
-from msprobe.numerics.verdict import Floats, Ints, Measured, Role, RowKind, beyond_rounding
+from msprobe.numerics.verdict import Bools, Floats, Ints, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import element_count
 
 if TYPE_CHECKING:
@@ -112,7 +112,14 @@ def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberForma
         squares=np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_),
         other_formats=np.array([formats.differ]),
         without_values=(facts.remarks & int(Remark.WITHOUT_VALUES)).nonzero()[0],
+        after_update=_after_update(table),
     )
+
+
+def _after_update(table: LeafTable) -> Bools:
+    """Return for each entry that is not of an optimizer whether one has moved parameters before it."""
+    of_optimizer = np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_)
+    return np.logical_or.accumulate(of_optimizer) & ~of_optimizer
 
 
 def _steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
