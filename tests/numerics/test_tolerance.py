@@ -62,6 +62,29 @@ def test_integers_carry_no_noise_of_earlier_calls(roundoff: float, level: Level)
     assert judge(measured, noise=1e-3).level[0] == level
 
 
+@pytest.mark.parametrize(
+    ("noise", "after", "element", "level"),
+    [
+        pytest.param(1e-5, False, 3e-5, Level.PASS, id="in-a-later-step"),
+        pytest.param(0.0, True, 3e-5, Level.PASS, id="behind-an-update-of-this-step"),
+        pytest.param(0.0, False, 3e-5, Level.ERROR, id="in-the-first-step"),
+        pytest.param(1e-5, True, 3e-3, Level.ERROR, id="more-than-that"),
+    ],
+)
+def test_an_update_makes_differences_that_no_statistic_shows(
+    noise: float, after: bool, element: float, level: Level
+) -> None:
+    first, second = call(0.0, 1e-5 if after else 0.0, 0.0), call(0.0, element, 0.0)
+    both = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in Measured.__slots__
+        if name not in ("row_starts", "other_formats", "without_values", "after_update")
+    }
+    both["element"][0] = 1e-6  # what the inputs of the first call show
+    measured = Measured(**both, row_starts=np.array([0, 2, 4]), after_update=np.array([False, after]))
+    assert judge(measured, noise=noise).level[3] == level
+
+
 def test_the_estimate_is_that_of_independent_elements() -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(200, N))

@@ -191,8 +191,13 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 def added(pieces: Sequence[Piece]) -> Piece:
     """Return the sum of these tensors of one shape, with bounds for what does not follow from them."""
-    if any(is_complex(piece.raw) for piece in pieces):
-        pieces = [_any_phase(piece) for piece in pieces]
+    if not any(is_complex(piece.raw) for piece in pieces):
+        return _added(pieces)
+    whole = _added([_any_phase(piece) for piece in pieces])
+    return replace(whole, smallest=Interval(0.0, whole.largest.high))
+
+
+def _added(pieces: Sequence[Piece]) -> Piece:
     means, turns = [piece.mean for piece in pieces], [piece.projection for piece in pieces]
     norms = [piece.norm for piece in pieces if piece.norm is not None]
     return Piece(

@@ -69,3 +69,12 @@ def test_the_quotient_of_a_gradient_of_rounding_is_rounding(tmp_path: Path) -> N
     assert msprobe.compare(_dump(tmp_path / "rounded", other, _update), golden).verdict == "same"
     wrong = _dump(tmp_path / "wrong", gradient.roll(16), _update)
     assert msprobe.compare(wrong, golden).verdict == "diverged"
+
+
+@pytest.mark.parametrize("function", [torch.log, torch.log2, torch.log10], ids=["log", "log2", "log10"])
+def test_a_logarithm_of_what_is_nearly_one(tmp_path: Path, function: Callable[[Tensor], Tensor]) -> None:
+    near = 1.0 + 1e-3 * torch.linspace(1.0, 2.0, 64)
+    golden = _dump(tmp_path / "golden", near, function)
+    assert msprobe.compare(_dump(tmp_path / "rounded", _rounded(near), function), golden).verdict == "same"
+    wrong = _dump(tmp_path / "wrong", near + 1e-5, function)
+    assert msprobe.compare(wrong, golden).verdict == "diverged"

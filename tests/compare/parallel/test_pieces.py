@@ -62,6 +62,18 @@ def test_a_sum_has_the_mean_and_the_projection_of_the_whole_and_bounds_for_the_r
         assert bound.nearest(known) == pytest.approx(known.low)
 
 
+@given(SEEDS, st.integers(2, 4))
+def test_of_a_sum_of_complex_numbers_there_are_bounds_alone(seed: int, count: int) -> None:
+    parts = [drawn(seed + number, 3, 5) + 1j * drawn(seed + count + number, 3, 5) for number in range(count)]
+    records = [record(np.abs(part), "torch.complex64") for part in (*parts, np.sum(parts, axis=0))]
+    *pieces, wanted = (piece for each in records if (piece := piece_of(each)) is not None)
+    made = added(pieces)
+    assert made.mean is None and made.projection is None, "magnitudes do not add up"
+    for bound, known in ((made.largest, wanted.largest), (made.smallest, wanted.smallest), (made.norm, wanted.norm)):
+        assert bound is not None and known is not None and bound.low - 1e-9 <= known.low <= bound.high + 1e-9
+    assert made.record(wanted, [3, 5])["Mean"] == wanted.raw["Mean"]
+
+
 def test_two_bounds_that_overlap_show_one_number() -> None:
     first, second = Interval(1.0, 3.0), Interval(2.0, 5.0)
     assert first.nearest(second) == second.nearest(first) == 2.0

@@ -1,0 +1,70 @@
+"""A bias whose gradient is nothing but rounding, moved by the optimizer in one program and by hand in the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+torch = pytest.importorskip("torch")
+from msprobe.pytorch import PrecisionDebugger  # noqa: E402
+
+nn = torch.nn
+pytestmark = pytest.mark.torch
+
+
+class Net(nn.Module):
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.fold, self.up, self.norm, self.down = (
+            "folded" in way,
+            nn.Linear(6, 32),
+            nn.BatchNorm1d(32),
+            nn.Linear(32, 2),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x @ self.up.weight.t() + self.up.bias if self.fold else self.up(x)
+        return self.down(torch.tanh(self.norm(x)))
+
+
+def train(folder: Path, way: str) -> None:
+    """Record three steps, with an update ``by hand`` or not; ``twice`` is a fault: the update of the last layer."""
+    forget()
+    torch.manual_seed(0)
+    net = Net(way)
+    velocity = [torch.zeros_like(parameter) for parameter in net.parameters()]
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    data = torch.randn(3, 48, 6)
+    for x in data:
+        debugger.start(net)
+        net.zero_grad()
+        net(x).square().mean().backward()
+        if "by hand" in way:
+            with torch.no_grad():
+                for parameter, speed in zip(net.parameters(), velocity, strict=True):
+                    speed.mul_(0.9).add_(parameter.grad)
+                    parameter -= 0.1 * (parameter.grad + 0.9 * speed)  # by hand
+        else:
+            optimizer.step()
+        if "twice" in way:
+            with torch.no_grad():
+                net.down.weight *= 1.01
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def test_what_rounding_moves_is_no_difference(recordings: Recordings) -> None:
+    sides = recordings(train, "by hand folded"), recordings(train, "")
+    assert [msprobe.compare(*pair).verdict for pair in (sides, sides[::-1])] == ["same", "same"]
+
+
+def test_a_fault_beside_it_is_one(recordings: Recordings) -> None:
+    result = msprobe.compare(recordings(train, "by hand folded twice"), recordings(train, ""))
+    assert result.verdict == "diverged"
