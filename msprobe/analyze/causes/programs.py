@@ -9,6 +9,7 @@ import ast
 import io
 import re
 import tokenize
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
@@ -20,13 +21,15 @@ from msprobe.compare.records.source_lines import Frame, frame_of
 from msprobe.core.errors import ReadError
 from msprobe.core.store.layout import SOURCE
 from msprobe.core.store.reader import Dump, read_json_object
-from msprobe.core.store.source_files import is_installed
+from msprobe.core.store.source_files import MOST_CHARACTERS, is_installed
 from msprobe.trace.moves import moves_of
 
 _ALIKE = 0.75
 """The share of its lines that a file has in common with the file that it was made from, at least."""
 _MODULE = "<module>"
 """What Python calls the code of a file in a stack."""
+_LONG = 2000
+"""Lines of a file beyond which those that occur often are no evidence: comparing all with all takes too long."""
 _LOOPS = ast.For, ast.While, ast.AsyncFor
 _FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
 _DEFINITIONS = "def ", "async def ", "class "
@@ -197,7 +200,7 @@ def _same_lines(golden: SourceFile, target: SourceFile) -> dict[int, int]:
     """Return the lines of one file by those of the other that read the same, in one order."""
     before, after = list(golden.code), list(target.code)
     texts = list(golden.code.values()), list(target.code.values())
-    blocks = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    blocks = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_matching_blocks()
     return {before[block.a + n]: after[block.b + n] for block in blocks for n in range(block.size)}
 
 
@@ -220,7 +223,7 @@ def _source_files(dump: Dump) -> dict[str, str]:
         document = read_json_object(path) if path.is_file() else {}
     except ReadError:
         return {}
-    return {name: text for name, text in document.items() if isinstance(text, str)}
+    return {name: text for name, text in document.items() if isinstance(text, str) and len(text) <= MOST_CHARACTERS}
 
 
 def _frames_of(dump: Dump) -> list[Frame]:
@@ -232,7 +235,9 @@ def _frames_of(dump: Dump) -> list[Frame]:
 
 def _parsed(text: str) -> SourceFile:
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the program, which has shown them to its user
+            nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a cell with commands of a notebook
         nodes = []
     makers = {part: n.name for n in nodes if isinstance(n, ast.ClassDef) for part in n.body if _is_constructor(part)}

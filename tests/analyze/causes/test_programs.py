@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import shutil
 from pathlib import Path
@@ -114,3 +115,15 @@ def test_nothing_is_said_of_lines_without_the_files(recordings: Recordings, tmp_
         path.write_text("[1, 2", encoding="utf-8")
     first = compared(target, golden)
     assert "the programs differ in this line" not in first.reason
+
+
+@pytest.mark.parametrize("text", ["(" * 100_000, 'x = "\\d"\n%matplotlib inline\n', "def f(:\n    pass\n", "\0"])
+def test_files_that_are_no_python_are_compared_by_their_lines(
+    recordings: Recordings, tmp_path: Path, text: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    target = Path(shutil.copytree(recordings(record, FAULTS["data"]), tmp_path / "target"))
+    for path in target.rglob("source.json"):
+        own = {name: content + text for name, content in json.loads(path.read_text(encoding="utf-8")).items()}
+        path.write_text(json.dumps(own), encoding="utf-8")
+    assert compared(target, recordings(record)).module is None
+    assert not [warning for warning in recwarn if issubclass(warning.category, SyntaxWarning)]

@@ -32,6 +32,14 @@ class Net(nn.Module):
         return self.down(torch.tanh(self.norm(x)))
 
 
+@torch.no_grad()
+def update(net: Net, velocity: list[torch.Tensor]) -> None:
+    for parameter, speed in zip(net.parameters(), velocity, strict=True):
+        assert parameter.grad is not None
+        speed.mul_(0.9).add_(parameter.grad)
+        parameter -= 0.1 * (parameter.grad + 0.9 * speed)
+
+
 def train(folder: Path, way: str) -> None:
     """Record three steps, with an update ``by hand`` or not; ``twice`` is a fault: the update of the last layer."""
     forget()
@@ -46,10 +54,7 @@ def train(folder: Path, way: str) -> None:
         net.zero_grad()
         net(x).square().mean().backward()
         if "by hand" in way:
-            with torch.no_grad():
-                for parameter, speed in zip(net.parameters(), velocity, strict=True):
-                    speed.mul_(0.9).add_(parameter.grad)
-                    parameter -= 0.1 * (parameter.grad + 0.9 * speed)  # by hand
+            update(net, velocity)
         else:
             optimizer.step()
         if "twice" in way:
