@@ -101,7 +101,7 @@ def _allowed(kind: str, fact: Fact) -> frozenset[str]:
     if fact.what.startswith("statistic "):
         return _statistic(kind, fact)
     if fact.what == "requires_grad":
-        return DIVERGED if fact.slot == "parameters" else NOTE
+        return DIVERGED | NOTE if fact.slot == "parameters" else NOTE  # a note where both have the gradient
     if fact.what in ("leaf gone", "section removed") and fact.where.startswith(_AT_DEFAULT):
         return SILENT | _FIXED[fact.what]
     if fact.what == "argument hair":  # rounding of a number; checksums ask for the same bits

@@ -62,7 +62,7 @@ def test_quick_start_layout(left: dict[str, Path]) -> None:
     assert [path.name for path in root.iterdir()] == ["step0"]
     (process,) = (root / "step0").iterdir()
     assert re.fullmatch(r"proc\d+", process.name)
-    assert sorted(path.name for path in process.iterdir()) == ["construct.json", "dump.json", "stack.json"]
+    assert sorted(path.name for path in process.iterdir()) == ["construct.json", "dump.json", "source.json", "stack.json"]
 
 
 def test_quick_start_says_where_the_dump_is(left: dict[str, Path]) -> None:
@@ -103,7 +103,7 @@ def test_basic_dump_layout(left: dict[str, Path], run: str) -> None:
     for step in (0, 1):
         recorded = _only(left[run], step)
         names = sorted(path.name for path in recorded.folder.iterdir())
-        assert names == ["construct.json", "dump.json", "dump_tensor_data", "stack.json"]
+        assert names == ["construct.json", "dump.json", "dump_tensor_data", "source.json", "stack.json"]
         assert recorded.dump["dump_data_dir"] == str(recorded.folder / "dump_tensor_data")
         assert (recorded.dump["task"], recorded.dump["framework"]) == ("tensor", "pytorch")
         assert sorted(_data_names(recorded.data)) == recorded.files()

@@ -19,11 +19,11 @@ from msprobe.compare.records.entries import OPTIMIZER, parents_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
 from msprobe.compare.rows.summary import FirstDivergence
 from msprobe.core.naming.names import Phase, is_module_name
-from msprobe.core.store.record_walk import OUTPUT
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.trace.moves import Move
 
-_CHANGED = "; the programs differ in this line, which comes before"
-_RUN_ALONE = "; the golden run makes no call in this line, which comes before"
+_CHANGED = "; the programs differ in {}, which comes before"
+_RUN_ALONE = "; the golden run makes no call in {}, which comes before"
 _FORWARD = "forward", "construct"
 """The functions in which modules run: what a frame of one calls is in the module, the frame that calls it is not."""
 
@@ -50,13 +50,16 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
         return
     if line.move is not None:
         describe_move(description, line.move)
-    description.reason += _RUN_ALONE if search.programs.is_in_golden(line.stack[0]) else _CHANGED
+    stack, source = [frame.recorded for frame in line.stack], line.stack[0].text
+    note = _RUN_ALONE if search.programs.is_in_golden(line.stack[0]) else _CHANGED
+    description.reason += note.format(source if search.is_given else "this line")
+    if search.is_given:
+        description.target_stack, description.target_source = stack, source
+        return
     if description.source_of_golden:
         description.golden_stack, description.golden_source = description.stack, description.source
         description.source_of_golden = False
-    description.stack, description.source = [frame.recorded for frame in line.stack], line.stack[0].text
-    if description.module != OPTIMIZER:
-        description.module = line.module
+    description.stack, description.source, description.module = stack, source, line.module
 
 
 class _ChangedLines(ComparedEntries):
@@ -64,6 +67,8 @@ class _ChangedLines(ComparedEntries):
 
     Attributes:
         is_inside: whether it comes from the code of a module, and not from that around the call.
+        is_given: whether the call is given what differs, by an argument or as a parameter: it stays the place of the
+            difference, and the line is named beside it.
         programs: those of the two runs.
     """
 
@@ -75,6 +80,7 @@ class _ChangedLines(ComparedEntries):
         self._call = in_phase(name, Phase.FORWARD.value)
         self._is_result = slot.startswith(OUTPUT) != self._is_backward
         self.is_inside = is_module_name(name) and self._is_result
+        self.is_given = description.module == OPTIMIZER or description.kind == "argument" or slot.startswith(f"{PARAMETER}.")
         self.programs = Programs(comparison.target, comparison.golden)
 
     @property
@@ -107,7 +113,7 @@ class _ChangedLines(ComparedEntries):
         else:
             yield from self._around(self._stack)
         if frame := self.programs.only_change():
-            yield _Line([frame], self._description.module if self._description.kind == "argument" else None)
+            yield _Line([frame], None)
 
     def _moves_of_value(self) -> Iterator[_Line]:
         """Yield the changed lines in which moves behind the value are made, where it is known what they move."""

@@ -167,7 +167,7 @@ class Programs:
             by_both = frame.code in codes  # in a copy of the function too
             if self.end_of_function(frame) in functions:
                 by_both = (frame.path, frame.line) in places
-            if not by_both and frame.path in self.files:
+            if not by_both and frame.path in self._common:
                 alone[frame.path].add(frame.line)
         return alone
 

@@ -107,7 +107,8 @@ class FirstDivergence:
     the user or of a library, and ``source`` that one as ``PATH:LINE in FUNCTION: CODE``. Both are those of the
     target, or of the golden run where only that makes the call (``source_of_golden``); ``golden_module``,
     ``golden_stack`` and ``golden_source`` are those of the golden run, empty where it lacks the entry. Where only
-    the golden run makes the call, ``target_source`` and ``target_stack`` are where the target goes on without it.
+    the golden run makes the call, ``target_source`` and ``target_stack`` are where the target goes on without it; where
+    both make it, the line of the target from which an argument or a parameter may have its other value.
     ``stretch`` has the lines, like ``source``, of all calls of the target among which the difference arises, and of
     the one before them, where the programs are of other code; else it is empty.
 
@@ -169,6 +170,8 @@ class FirstDivergence:
                 calls.append(CallOfRun("target", self.target_source, self.target_stack))
             return calls
         calls = [CallOfRun("target", self.source, self.stack)]
+        if self.target_source:
+            calls.append(CallOfRun("target", self.target_source, self.target_stack))
         if self.golden_source and self.golden_source != self.source:
             calls.append(CallOfRun("golden run", self.golden_source, self.golden_stack))
         return calls
