@@ -62,7 +62,12 @@ def test_quick_start_layout(left: dict[str, Path]) -> None:
     assert [path.name for path in root.iterdir()] == ["step0"]
     (process,) = (root / "step0").iterdir()
     assert re.fullmatch(r"proc\d+", process.name)
-    assert sorted(path.name for path in process.iterdir()) == ["construct.json", "dump.json", "source.json", "stack.json"]
+    assert sorted(path.name for path in process.iterdir()) == [
+        "construct.json",
+        "dump.json",
+        "source.json",
+        "stack.json",
+    ]
 
 
 def test_quick_start_says_where_the_dump_is(left: dict[str, Path]) -> None:

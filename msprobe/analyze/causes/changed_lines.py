@@ -80,7 +80,9 @@ class _ChangedLines(ComparedEntries):
         self._call = in_phase(name, Phase.FORWARD.value)
         self._is_result = slot.startswith(OUTPUT) != self._is_backward
         self.is_inside = is_module_name(name) and self._is_result
-        self.is_given = description.module == OPTIMIZER or description.kind == "argument" or slot.startswith(f"{PARAMETER}.")
+        self.is_given = (
+            description.module == OPTIMIZER or description.kind == "argument" or slot.startswith(f"{PARAMETER}.")
+        )
         self.programs = Programs(comparison.target, comparison.golden)
 
     @property
