@@ -21,6 +21,7 @@ from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.leaves import slot_of
 
+OWN_ARGUMENT = "an argument of this call"
 OTHER_VALUE = "its input differs: "
 UNRECORDED = (
     f"{OTHER_VALUE}what makes it leaves no record (a view, a slice, a conversion, numbers of Python, a function of "

@@ -32,7 +32,7 @@ from msprobe.analyze.causes.merged_ranks import MergedRanks
 from msprobe.analyze.causes.other_code import OtherCode
 from msprobe.analyze.causes.unused_collectives import unused_result
 from msprobe.analyze.causes.update_causes import explain_by_causes, unshown_setting
-from msprobe.analyze.compared_entries import OTHER_VALUE, UNRECORDED, UNRECORDED_GRADIENT, add_figures
+from msprobe.analyze.compared_entries import OTHER_VALUE, OWN_ARGUMENT, UNRECORDED, UNRECORDED_GRADIENT, add_figures
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
@@ -252,7 +252,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if not rows:
             return None
         made = maker_of_argument(self.comparison, entry, rows[0])
-        note = "an argument of this call" + (f"; {made.text}" if made is not None else "")
+        note = OWN_ARGUMENT + (f"; {made.text}" if made is not None else "")
         description = self.result(entry, rows[0], self.module(entry), note)
         if made is not None:
             set_place(description, self.source(self.entry_by_name(entry)[made.call]))

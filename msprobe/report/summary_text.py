@@ -10,11 +10,12 @@ from pathlib import Path
 
 from msprobe.compare.agreement import AS_FAR, WHY
 from msprobe.compare.records.source_lines import excerpt
-from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
+from msprobe.compare.rows.summary import CHANGED_LINE, CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 _LISTED, _MODULES_LISTED, _LINES_LISTED = 8, 40, 12
+_TITLES = {"golden run": "golden source", "target": "target source", CHANGED_LINE: CHANGED_LINE}
 _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
@@ -115,7 +116,7 @@ def source_lines(first: FirstDivergence) -> list[str]:
     """Return the source line of the call with the code around it; of both runs where they differ."""
     lines = []
     for number, call in enumerate(first.calls):
-        other = "golden source" if call.run == "golden run" else "target source"
+        other = _TITLES[call.run]
         title, side = (other, "") if number else ("source", first.source_side)
         if call.source:
             lines += [f"  {title}: {call.source}{side}", *(f"    {line}" for line in excerpt(call.stack))]

@@ -74,6 +74,8 @@ _FIXED = {
     "file name unknown": INCOMPLETE,
 }
 
+_TRAINED = "Module.encoder.fc."
+"""The module of which the dumps have the gradients of all parameters: who had any of them is no matter then."""
 _AT_DEFAULT = "Functional.embedding.0.forward.input_kwargs"
 """Arguments that have the values which PyTorch gives them where a call leaves them out."""
 
@@ -101,7 +103,8 @@ def _allowed(kind: str, fact: Fact) -> frozenset[str]:
     if fact.what.startswith("statistic "):
         return _statistic(kind, fact)
     if fact.what == "requires_grad":
-        return DIVERGED | NOTE if fact.slot == "parameters" else NOTE  # a note where both have the gradient
+        is_verdict = fact.slot == "parameters" and not fact.where.startswith(_TRAINED)
+        return DIVERGED if is_verdict else NOTE
     if fact.what in ("leaf gone", "section removed") and fact.where.startswith(_AT_DEFAULT):
         return SILENT | _FIXED[fact.what]
     if fact.what == "argument hair":  # rounding of a number; checksums ask for the same bits

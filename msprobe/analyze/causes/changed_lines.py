@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msprobe.analyze.causes.moved_values import describe_move, way_of
 from msprobe.analyze.causes.programs import Programs
-from msprobe.analyze.compared_entries import OTHER_VALUE, ComparedEntries
+from msprobe.analyze.compared_entries import OTHER_VALUE, OWN_ARGUMENT, ComparedEntries
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import in_phase, module_text
 from msprobe.compare.records.entries import OPTIMIZER, parents_of
@@ -52,7 +52,7 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
         describe_move(description, line.move)
     stack, source = [frame.recorded for frame in line.stack], line.stack[0].text
     note = _RUN_ALONE if search.programs.is_in_golden(line.stack[0]) else _CHANGED
-    description.reason += note.format(source if search.is_given else "this line")
+    description.reason += note.format(f"line {line.stack[0].line}" if search.is_given else "this line")
     if search.is_given:
         description.target_stack, description.target_source = stack, source
         return
@@ -69,7 +69,6 @@ class _ChangedLines(ComparedEntries):
         is_inside: whether it comes from the code of a module, and not from that around the call.
         is_given: whether the call is given what differs, by an argument or as a parameter: it stays the place of the
             difference, and the line is named beside it.
-        programs: those of the two runs.
     """
 
     def __init__(self, comparison: Comparison, description: FirstDivergence) -> None:
@@ -81,9 +80,13 @@ class _ChangedLines(ComparedEntries):
         self._is_result = slot.startswith(OUTPUT) != self._is_backward
         self.is_inside = is_module_name(name) and self._is_result
         self.is_given = (
-            description.module == OPTIMIZER or description.kind == "argument" or slot.startswith(f"{PARAMETER}.")
+            description.module == OPTIMIZER or OWN_ARGUMENT in description.reason or slot.startswith(f"{PARAMETER}.")
         )
-        self.programs = Programs(comparison.target, comparison.golden)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs of the two runs."""
+        return Programs(self.comparison.target, self.comparison.golden)
 
     @property
     def is_possible(self) -> bool:
@@ -94,10 +97,9 @@ class _ChangedLines(ComparedEntries):
         loses_gradient = self._is_backward and description.kind == "missing_in_target"
         one_sided = None in (description.target, description.golden)
         elsewhere = OTHER_VALUE in description.reason or loses_gradient or one_sided or not self._is_result
-        elsewhere = elsewhere or bool(description.stretch)
-        if not (elsewhere or self.is_inside or description.module == OPTIMIZER):
-            return False
-        return self.is_inside or not self.programs.is_changed(self._stack[0]) if self._stack else False
+        outside = elsewhere or bool(description.stretch) or description.module == OPTIMIZER
+        reads_same = bool(self._stack) and not self.programs.is_changed(self._stack[0])
+        return (self.is_inside and bool(self._stack)) or (outside and reads_same)
 
     @cached_property
     def _stack(self) -> list[Frame]:

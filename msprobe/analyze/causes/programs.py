@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from msprobe.compare.records.source_lines import Frame, frame_of
 from msprobe.core.errors import ReadError
+from msprobe.core.naming.frames import is_installed
 from msprobe.core.store.layout import SOURCE
 from msprobe.core.store.reader import Dump, read_json_object
-from msprobe.core.store.source_files import MOST_CHARACTERS, is_installed
+from msprobe.core.store.source_files import MOST_CHARACTERS
 from msprobe.trace.moves import moves_of
 
 _ALIKE = 0.75
@@ -241,9 +242,7 @@ def _parsed(text: str) -> SourceFile:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a cell with commands of a notebook
         nodes = []
     makers = {part: n.name for n in nodes if isinstance(n, ast.ClassDef) for part in n.body if _is_constructor(part)}
-    functions = [
-        _span(n)._replace(name=n.name, called=makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS)
-    ]
+    functions = [_span(n, n.name, makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS)]
     loops = [_span(n) for n in nodes if isinstance(n, _LOOPS)]
     lines = {number: line.strip() for number, line in enumerate(text.split("\n"), 1)}
     return SourceFile(lines, dict(_code_lines(text)), functions, loops)

@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from msprobe.compare.differences.cancelled_gradients import (
     CancelledGradients,
     Fingerprint,
+    in_model,
     is_vector,
     name_of_parameter,
 )
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of, path_of
+from msprobe.compare.records.entries import OPTIMIZER, function_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, is_tensor
@@ -235,7 +236,7 @@ class _Cancellation:
 
     def _free_updated(self) -> None:
         """Let parameters after a step of which each side has an own implementation differ as those of the next step."""
-        names = {f"{path_of(stem)}.{name}".lstrip(".") for stem, name in self._known.parameters}
+        names = {in_model(stem, name) for stem, name in self._known.parameters}
         rows = [row for row, name in self._table.updated.items() if name in names]
         self._measured.free[rows] = _ANYTHING
 

@@ -104,7 +104,12 @@ def name_of_parameter(key: EntryKey, leaf: Leaf) -> str:
     """Return the name of a parameter: that of the model, or for a call that gets it as an argument, its place there."""
     if leaf.slot == INPUT:
         return key.stem + leaf.suffix
-    return f"{path_of(key.stem)}.{leaf.suffix.rpartition('.')[2]}".lstrip(".")
+    return in_model(key.stem, leaf.suffix.rpartition(".")[2])
+
+
+def in_model(stem: str, name: str) -> str:
+    """Return the name in the model of the parameter ``name`` of the module whose entries begin with ``stem``."""
+    return f"{path_of(stem)}.{name}".lstrip(".")
 
 
 def is_vector(raw: Mapping[str, Any]) -> bool:

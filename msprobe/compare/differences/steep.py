@@ -61,7 +61,7 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
         if table.keys[number].phase == Phase.FORWARD.value:
             row, roundoff = int(facts.numeric[position]), float(facts.roundoff[position])
             if kinds[stems[number]] in _LOGARITHMS:
-                seen, rounding = _of_logarithm(table, facts, number, row)
+                seen, rounding = _of_logarithm(_both(table, row), _both(table, _result(table, facts, number)), roundoff)
             else:
                 seen, rounding = _apart(table, row, roundoff, kinds[stems[number]] in _POWERS)
             averaged = rounding / math.sqrt(max(float(facts.numel[position]), 1.0))
@@ -70,16 +70,15 @@ def steepness(table: LeafTable, facts: RowFacts) -> tuple[Floats, Floats]:
     return result, single
 
 
-def _of_logarithm(table: LeafTable, facts: RowFacts, number: int, row: int) -> tuple[float, float]:
-    """Return how far logarithms may be apart because their arguments are, relative to the largest logarithm: what the
-    extremes show, and the rounding of single elements."""
-    result = _result(table, facts, number)
-    largest = max((abs(number) for raw in _both(table, result) for number in _extremes(raw)), default=0.0)
-    target, golden = ([*map(abs, _extremes(raw))] for raw in _both(table, row))
+def _of_logarithm(arguments: list[Any], results: list[Any], roundoff: float) -> tuple[float, float]:
+    """Return how far logarithms may be apart because their arguments, those of both runs, are, relative to the largest
+    logarithm: what the extremes show, and the rounding of single elements."""
+    largest = max((abs(end) for raw in results for end in _extremes(raw)), default=0.0)
+    target, golden = ([*map(abs, _extremes(raw))] for raw in arguments)
     if not 0.0 < largest < math.inf or min(golden) <= 0.0:
         return 0.0, 0.0
-    seen = max(abs(own - other) / other for own, other in zip(target, golden, strict=True))
-    rounding = _ROUNDINGS * float(facts.roundoff[facts.numeric.searchsorted(row)])
+    rounding = _ROUNDINGS * roundoff
+    seen = max(abs(own / other - 1.0) for own, other in zip(target, golden, strict=True))
     return (seen if seen <= rounding else 0.0) / largest, rounding / largest
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
-from msprobe.core.store.source_files import FRAMEWORK, is_installed
+from msprobe.core.naming.frames import FRAME, FRAMEWORK, frame_text, is_installed
 
 AROUND = 2
 _MOST_BYTES = 8_000_000
-_FRAME = r"\s*File \"?(.+?)\"?, line (\d+)(?:, in ([^,\n]+))?,?\s*(.*)\Z"
 _PASSES_ON = "super().__call__("
 
 
@@ -39,7 +38,7 @@ class Frame(NamedTuple):
     @property
     def recorded(self) -> str:
         """The frame as a stack records it."""
-        return f"File {self.path}, line {self.line}, in {self.function}, \n {self.code}"
+        return frame_text(self.path, self.line, self.function, self.code)
 
     @property
     def is_library(self) -> bool:
@@ -54,7 +53,7 @@ class Frame(NamedTuple):
 
 def frame_of(text: str) -> Frame:
     """Return the parts of a recorded frame."""
-    found = re.match(_FRAME, text, re.DOTALL)
+    found = FRAME.match(text)
     if found is None:
         return Frame("", 0, "", " ".join(text.split()))
     path, line, function, code = found.groups()

@@ -88,6 +88,10 @@ class Counts:
         self.golden_only += other.golden_only
 
 
+CHANGED_LINE = "changed line"
+"""What stands in the place of the run beside a line of the target in which no call is made."""
+
+
 class CallOfRun(NamedTuple):
     """Where one run makes a call: the run in words, the source line, and the stack."""
 
@@ -171,7 +175,7 @@ class FirstDivergence:
             return calls
         calls = [CallOfRun("target", self.source, self.stack)]
         if self.target_source:
-            calls.append(CallOfRun("target", self.target_source, self.target_stack))
+            calls.append(CallOfRun(CHANGED_LINE, self.target_source, self.target_stack))
         if self.golden_source and self.golden_source != self.source:
             calls.append(CallOfRun("golden run", self.golden_source, self.golden_stack))
         return calls

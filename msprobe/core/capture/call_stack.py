@@ -12,6 +12,8 @@ import os
 import sys
 from types import CodeType, FrameType
 
+from msprobe.core.naming.frames import frame_text
+
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 """What the paths of the files of this tool begin with."""
 UNKNOWN = ["The call stack is not available."]
@@ -87,4 +89,4 @@ def _frame_text(frame: FrameType) -> str | None:
     source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
     if not source:
         return None
-    return f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}"
+    return frame_text(code.co_filename, frame.f_lineno, code.co_name, source)

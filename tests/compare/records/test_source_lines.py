@@ -12,7 +12,7 @@ from msprobe.compare.records.source_lines import (
     source_frame,
     source_line,
 )
-from msprobe.core.store.source_files import FRAMEWORK, LIBRARY
+from msprobe.core.naming.frames import FRAMEWORK, LIBRARY
 from msprobe.visualize.viewer.offline_page import asset
 
 SITE = "/env/lib/python3.11/site-packages"

@@ -37,7 +37,7 @@ from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradient
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.taps.training.nested_backward import NestedBackward
-from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.direct_calls import ReplacedMethods, wrap_direct_call
 from msprobe.core.capture.observer import CurrentObserver
@@ -251,15 +251,12 @@ class TorchModuleTap:
         if not is_sharded(parameter):
             at_once = TensorHook(self._thread, report)
             arrive = functools.partial(self.passes.arrive, (site.stem, key), more, at_once)
-            with (
-                WithoutSubclass(),
-                _trainable(parameter),
-            ):  # without a shape it refuses, though it will have a gradient
+            # a parameter without a shape refuses, though it will have a gradient
+            with WithoutSubclass(), _trainable(parameter):
                 return parameter.register_hook(arrive)
         # the gradient of a shard never passes a node of its own
         accumulated: Any = TensorHook(self._thread, lambda shard: report(shard.grad))
-        with _trainable(parameter):
-            return parameter.register_post_accumulate_grad_hook(accumulated)
+        return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
@@ -324,9 +321,12 @@ def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs
 
 
 def _may_train(parameter: nn.Parameter) -> bool:
-    """Return whether a parameter has a gradient, now or when the program goes on to train it in this step."""
+    """Return whether a parameter has a gradient, now or when the program goes on to train it in this step. Of a class
+    of its own, nobody knows whether it can be trained."""
+    if not parameter.is_leaf or parameter.requires_grad:
+        return parameter.is_leaf
     numbers = parameter.is_floating_point() or parameter.is_complex()
-    return parameter.is_leaf and (parameter.requires_grad or (numbers and not parameter.is_inference()))
+    return numbers and type(parameter) in PLAIN and not parameter.is_inference()
 
 
 @contextlib.contextmanager
