@@ -7,7 +7,8 @@ else: with the files, two programs can be laid side by side. Files of installed 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 
 from msprobe.core.naming.frames import FRAME, is_installed
 
@@ -17,13 +18,15 @@ MOST_CHARACTERS = 1_000_000
 
 def source_document(stacks: Iterable[Iterable[str]]) -> dict[str, str]:
     """Return the content of source.json: the text of each file of the program that a frame is in, by its path."""
-    return {path: text for path in sorted(set(_paths(stacks))) if (text := _text(path))}
+    paths = {_program_path(frame) for frame in {frame for stack in stacks for frame in stack}}
+    return {path: text for path in sorted(paths) if (text := _text(path))}
 
 
-def _paths(stacks: Iterable[Iterable[str]]) -> Iterator[str]:
-    for frame in {frame for stack in stacks for frame in stack}:
-        if (found := FRAME.match(frame)) is not None and not is_installed(found[1]):
-            yield found[1]
+@lru_cache(maxsize=1 << 15)  # the frames of one step are those of the next
+def _program_path(frame: str) -> str:
+    """Return the path of the file that a frame is in; "" for one of an installed package."""
+    found = FRAME.match(frame)
+    return "" if found is None or is_installed(found[1]) else found[1]
 
 
 def _text(path: str) -> str:
