@@ -304,7 +304,6 @@ def _judged_pair(
     of_calls(table, dumps.target.data, dumps.golden.data, facts.remarks)
     cancelled = history.cancelled_gradients
     measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
-    free_moved(table, measured, cancelled)
     if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
         from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
 
@@ -367,14 +366,6 @@ def _request_axes(options: MappingOptions, target: Dump, golden: Dump) -> TokenA
 
     requests = requests_of(options.target_request, options.golden_request)
     return TokenAxes(*rows_of_pair((target.header, golden.header), requests))
-
-
-def free_moved(table: LeafTable, measured: Measured, cancelled: CancelledGradients) -> None:
-    """Let what follows from parameters of cancelled gradients differ, where a later call removes it."""
-    if cancelled.parameters:
-        from msprobe.compare.regions.removed_offsets import free_removed_offsets  # only after a gradient of rounding
-
-        free_removed_offsets(table, measured, cancelled.parameters, cancelled.travelled)
 
 
 def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:

@@ -139,11 +139,7 @@ def _clear_differences(measured: Measured, table: LeafTable, rows: Sequence[int]
     """Set the differences of ``rows``, which mean nothing, to zero; what their shapes and dtypes say stays."""
     _set_to_zero(measured, rows)
     for row in rows:
-        if (
-            row in table.recorded_otherwise
-            or row in table.in_pieces
-            or (table.partial is not None and table.partial.leaves_unjudged(row))
-        ):
+        if row in table.recorded_otherwise or (table.partial is not None and table.partial.leaves_unjudged(row)):
             measured.kind[row] = RowKind.UNCHECKED
             continue
         target, golden = table.target[row], table.golden[row]

@@ -109,11 +109,6 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         ),
     ),
     OnDemand(
-        "calls_in_pieces:CallsInPieces",
-        before=lambda table, _: bool(table.alone),
-        after=lambda table, _: bool(table.in_pieces or table.together),
-    ),
-    OnDemand(
         "other_programs.other_program:OtherProgram",
         before=lambda table, _: table.loose,
         after=lambda table, _: table.loose,

@@ -72,8 +72,6 @@ class Absence(Enum):
     """Only one side makes this call, and nothing that both sides record later shows its values (``regions``)."""
     ACCEPTED = auto()
     """The user has accepted that only one side has the entry (``accepted``)."""
-    IN_PIECES = auto()
-    """The call does a part of what the other side does in another number of calls (``CallsInPieces``)."""
     NOT_RECORDED_AT_LEVEL = auto()
     """The level at which the other side was recorded leaves the call out (``DumpLevels``)."""
 

@@ -123,15 +123,8 @@ class _OriginSearch:
 
     def _chain(self, side: int, row: int) -> _Chain:
         """Return the calls of one side alone by which the value of a row came about."""
-        maker = self._flows[side].maker(self._made(side, row), self._before)
+        maker = self._flows[side].maker(self._raw(side, row), self._before)
         return [] if maker is None else self._flows[side].chain(maker)
-
-    def _made(self, side: int, row: int) -> Any:
-        """Return the value of a row that a call has returned: of calls that were put together that of this entry."""
-        together = self._table.together.get(row)
-        if together is not None and together.piece is not None and together.in_golden == bool(side):
-            return together.piece
-        return self._raw(side, row)
 
     def _chain_before(self, side: int, row: int) -> _Chain:
         """Return the calls of one side alone that end with the last one before the entry, and after the last call of

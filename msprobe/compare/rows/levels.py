@@ -42,10 +42,6 @@ _LEVELS_BY_ABSENCE = {
         Level.WARNING,
         "warning: only this side makes the call, and nothing recorded later shows its values",
     ),
-    Absence.IN_PIECES: (
-        Level.WARNING,
-        "warning: a part of what the other side does in another number of calls; they were put together",
-    ),
     Absence.ACCEPTED: (Level.WARNING, "warning: an accepted difference: only this side has it"),
 }
 """Level and message of the rows of an entry alone. The message of ``NOT_RECORDED_AT_LEVEL`` is in the table."""

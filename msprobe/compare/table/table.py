@@ -32,12 +32,10 @@ Records = Mapping[str, Any]
 
 
 class JoinedTensors(NamedTuple):
-    """Several tensors that were joined to one: the names of all of them, the side that has them, and where calls in
-    pieces were put together, the record of the one in this entry."""
+    """Several tensors that were joined to one: the names of all of them, and the side that has them."""
 
     name: str
     in_golden: bool
-    piece: Mapping[str, Any] | None = None
 
 
 class ChangedRecompute(NamedTuple):
@@ -154,9 +152,8 @@ class LeafTable:
     What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
     ``recorded_otherwise`` says of rows what that tool records differently. ``model_file`` is the side, 0 or 1, that is
     the run of a model file. ``lost_arguments`` are the entries of calls of which one side has not all arguments.
-    ``joined`` has the names of all parts of each entry that stands for a fused layer, ``in_pieces`` the rows of calls
-    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each
-    reason why layers were not joined.
+    ``joined`` has the names of all parts of each entry that stands for a fused layer, ``together`` by row what was
+    joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
     ``partial`` says which tensors are compared in part, None where the user chose none.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
@@ -196,7 +193,6 @@ class LeafTable:
     model_file: int | None = None
     lost_arguments: frozenset[int] = frozenset()
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    in_pieces: frozenset[int] = frozenset()
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
     unjoined_notes: Sequence[str] = ()
     partial: PartialTensors | None = None

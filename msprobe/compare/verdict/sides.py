@@ -82,12 +82,11 @@ class Uses:
     """The calls outside of all modules, and of the outermost ones, by what they get.
 
     Args:
-        table: both dumps.
-        sides: their calls.
+        sides: the calls of both sides.
         side: the target (0) or golden run (1).
     """
 
-    def __init__(self, table: LeafTable, sides: Sides, side: int) -> None:
+    def __init__(self, sides: Sides, side: int) -> None:
         self._side = side
         self._by_value: dict[Mark, list[int]] = {}
         self._parts: list[tuple[int, Raw]] = []
@@ -95,12 +94,10 @@ class Uses:
         for entry in sides.forward(side):
             if sides.key(entry).parent:
                 continue
-            for row, given in sides.leaves(side, entry, INPUT):
-                piece = _before_joining(table, side, row, given)
-                for mark in {mark_of(given), mark_of(piece)}:
-                    self._by_value.setdefault(mark, []).append(entry)
-                if is_float(piece) and mark_of(piece) not in made:
-                    self._parts.append((entry, piece))
+            for _, given in sides.leaves(side, entry, INPUT):
+                self._by_value.setdefault(mark_of(given), []).append(entry)
+                if is_float(given) and mark_of(given) not in made:
+                    self._parts.append((entry, given))
 
     def of(self, raw: Raw, after: int) -> Iterator[int]:
         """Yield the calls after an entry that get a value, or what may be a part of it: a smaller value that no
@@ -111,9 +108,3 @@ class Uses:
             if entry > after and entry not in found and element_count(part) < count and is_part(part, raw):
                 found.add(entry)
         return (entry for entry in sorted(found) if entry > after)
-
-
-def _before_joining(table: LeafTable, side: int, row: int, given: Raw) -> Raw:
-    """Return what a call gets in a row, as it was before it was put together."""
-    joined = table.together.get(row)
-    return joined.piece if joined is not None and joined.in_golden == bool(side) and joined.piece else given

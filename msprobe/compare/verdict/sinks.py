@@ -31,6 +31,8 @@ from msprobe.trace.likeness import is_float
 
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
+_Place = tuple[str, str]
+"""A function or module, and the place of one of its results."""
 
 
 class Sinks:
@@ -64,13 +66,15 @@ class Sinks:
         self._reads = Reads(dumps, self.coarsest)
         self._next_agrees = next_agrees or (lambda: False)
         self._apart: dict[tuple[int, int], float] = {}
+        self._wholes_apart: dict[_Place, float] = {}
 
     @cached_property
     def apart(self) -> float:
         """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
-        nothing leaves the step, or where gradients that leave it are not recorded."""
+        nothing leaves the step, or where gradients that leave it are not recorded. Where nothing else does, what the
+        programs read leaves it."""
         largest = _largest(self._parts_apart())
-        return largest if largest >= 0.0 else math.inf
+        return largest if largest >= 0.0 else self._reads.apart
 
     def _parts_apart(self) -> Iterator[float]:
         """Yield how far the sinks of each kind are apart."""
@@ -207,8 +211,7 @@ class Sinks:
         shown = self._shown[side]
         for entry in filter(self._is_outermost, self.sides.forward(side)):
             floats = ((row, raw) for row, raw in self.sides.leaves(side, entry, OUTPUT) if is_float(raw))
-            whole = ((row, raw) for row, raw in floats if row not in self._table.in_pieces)
-            yield from (Sink(entry, row, raw) for row, raw in whole if mark_of(raw) not in shown)
+            yield from (Sink(entry, row, raw) for row, raw in floats if mark_of(raw) not in shown)
 
     def _result_apart(self, side: int, sink: Sink) -> float:
         """Return how far a result is from its twin. One without counterpart of its shape may be a part, or a batch, of
@@ -231,7 +234,7 @@ class Sinks:
         apart = self._value_apart(side, sink.row, sink.raw)
         if math.isfinite(apart) or self._has_counterpart(sink.row):
             return apart
-        return self._wholes_apart[self._place(side, sink)]
+        return self._whole_apart(self._place(side, sink.entry, sink.row))
 
     def _has_counterpart(self, row: int) -> bool:
         """Return whether both sides have a value of one shape in a row."""
@@ -250,18 +253,25 @@ class Sinks:
         )
         return target, golden
 
-    def _place(self, side: int, sink: Sink) -> tuple[str, str]:
-        leaf = (self._table.target, self._table.golden)[side][sink.row]
-        return self.sides.key(sink.entry).stem, "" if leaf is None else leaf.suffix
+    def _place(self, side: int, entry: int, row: int) -> _Place:
+        leaf = (self._table.target, self._table.golden)[side][row]
+        return self.sides.key(entry).stem, "" if leaf is None else leaf.suffix
+
+    def _whole_apart(self, place: _Place) -> float:
+        """Return how far all results of a function or module are apart as a whole, whatever calls make them."""
+        if place not in self._wholes_apart:
+            self._wholes_apart[place] = self.twins.joined_distance(*(wholes.get(place, ()) for wholes in self._wholes))
+        return self._wholes_apart[place]
 
     @cached_property
-    def _wholes_apart(self) -> dict[tuple[str, str], float]:
-        """By outermost module and place how far all of its results there are apart as a whole."""
-        wholes: dict[tuple[str, str], tuple[list[Raw], list[Raw]]] = {}
-        for side in (0, 1):
-            for sink in self._results[side]:
-                wholes.setdefault(self._place(side, sink), ([], []))[side].append(sink.raw)
-        return {place: self.twins.joined_distance(*sides) for place, sides in wholes.items()}
+    def _wholes(self) -> tuple[dict[_Place, list[Raw]], dict[_Place, list[Raw]]]:
+        """By side the results of all calls outside of modules, and of the outermost ones, by function and place."""
+        sides: tuple[dict[_Place, list[Raw]], dict[_Place, list[Raw]]] = ({}, {})
+        for side, wholes in enumerate(sides):
+            for entry in self.sides.forward(side):
+                for row, raw in self.sides.leaves(side, entry, OUTPUT) if not self.sides.key(entry).parent else ():
+                    wholes.setdefault(self._place(side, entry, row), []).append(raw)
+        return sides
 
     def uses_agree(self, row: int) -> bool:
         """Return whether what is made of the values of a row has twins, on both sides as far as they have one; or what
@@ -293,20 +303,21 @@ class Sinks:
             if not others:
                 return math.inf
             for row, made in others:
-                if row in self._table.in_pieces or mark_of(made) in self._shown[side]:
-                    continue  # judged with the whole, or shown by the losses
-                apart = self._value_apart(side, row, made)
+                if mark_of(made) in self._shown[side]:
+                    continue
+                result = Sink(self._entry_of(row), row, made)
+                apart = self._alone_or_whole_apart(side, result)
                 if math.isfinite(apart):
                     largest = max(largest, apart)
                 elif (mark := mark_of(made)) not in seen:
                     seen.add(mark)
-                    waiting.append((self._entry_of(row), made))
+                    waiting.append((result.entry, made))
         return largest
 
     @cached_property
     def _uses(self) -> tuple[Uses, Uses]:
         """By side who gets a value."""
-        return Uses(self._table, self.sides, 0), Uses(self._table, self.sides, 1)
+        return Uses(self.sides, 0), Uses(self.sides, 1)
 
     def _entry_of(self, row: int) -> int:
         (entry,) = self._table.entries_of([row])

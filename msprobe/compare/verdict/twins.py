@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from msprobe.compare.parallel.by_name.joined_record import joined_record
 from msprobe.compare.verdict.row_twins import RowTwins
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
-from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import UNMOVED, distance, recorded_count, same_checksums
 
@@ -21,6 +23,8 @@ EQUAL = 2e-5
 """How far a value that leaves a step may be apart in float32, relative to its scale."""
 _ROUNDINGS = 4.0
 """The same in units of round-off of a coarser dtype."""
+_ROUNDED = "Mean", NORM.name
+"""The statistics that are recorded in the dtype of their tensor."""
 Raw = Mapping[str, Any]
 Mark = tuple[Any, ...]
 _BySize = dict[float, list[tuple[Mark, Raw]]]
@@ -86,9 +90,7 @@ class Twins:
         sizes = [[int(element_count(raw)) for raw in side] for side in sides]
         if sum(sizes[0]) != sum(sizes[1]):
             return math.inf
-        left, right = (
-            joined_record(list(map(dict, side)), size, [sum(size)]) for side, size in zip(sides, sizes, strict=True)
-        )
+        left, right = (_joined(side, size) for side, size in zip(sides, sizes, strict=True))
         return self.distance(left, right)
 
     def unions_distance(self, *sides: Sequence[Raw]) -> float:
@@ -172,6 +174,17 @@ def order_of(raw: Raw) -> float:
 def norm_of_all(raws: Sequence[Raw]) -> float:
     """Return the L2 norm of all elements of several tensors."""
     return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
+
+
+def _joined(pieces: Sequence[Raw], sizes: Sequence[int]) -> Raw:
+    """Return the record of what pieces make together, with as many digits as theirs where a dtype rounds these."""
+    whole = joined_record(list(map(dict, pieces)), sizes, [sum(sizes)])
+    norms = np.array([norm_of(raw) for raw in pieces])
+    roundoff = unit_roundoff(str(whole.get("dtype")))
+    if not rounded_to(norms, np.full(len(norms), roundoff)).all():
+        return whole
+    rounded = {name: with_digits(as_float(whole[name]), roundoff) for name in _ROUNDED if whole.get(name) is not None}
+    return whole | rounded
 
 
 def _apart(raw: Raw, other: Raw) -> float:

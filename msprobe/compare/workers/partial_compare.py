@@ -18,7 +18,7 @@ from typing import Any, cast, overload
 import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
-from msprobe.compare.comparison import Comparison, StepHistory, free_moved, has_differences, judged_as
+from msprobe.compare.comparison import Comparison, StepHistory, has_differences, judged_as
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
@@ -237,7 +237,6 @@ def joined(
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = joined_facts([own.summary.facts, *(other.facts for other in others)])
         measured = measure(table, facts, EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
-        free_moved(table, measured, history.cancelled_gradients)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
         dumps, end = ComparedDumps(target, golden, own.summary.mode, policy), None

@@ -43,7 +43,6 @@ _ABSENCE_REASONS = {
     Absence.RUN_ENDED: "the other run ended before this call",
     Absence.OTHER_PROGRAM: _OTHER_CODE,
     Absence.FUSED: _OTHER_CODE,
-    Absence.IN_PIECES: "a part of what the other run does in another number of calls",
 }
 """The reason of ``NOT_RECORDED_AT_LEVEL`` is in the table."""
 

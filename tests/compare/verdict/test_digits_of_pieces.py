@@ -20,9 +20,9 @@ WORDS = torch.arange(960).view(40, 24) % 11
 def record(folder: Path, *, halves: bool, factor: float = 1.0) -> Path:
     forget()
     torch.manual_seed(0)
-    model = torch.nn.Embedding(11, 33).bfloat16()
+    model = torch.nn.Sequential(torch.nn.Embedding(11, 33)).bfloat16()
     if factor != 1.0:
-        model.register_forward_hook(lambda module, given, result: result * factor)
+        model[0].register_forward_hook(lambda module, given, result: result * factor)
     debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
     with debugger.collect(model=model), torch.no_grad():
         states = torch.cat([model(part) for part in WORDS.chunk(2)]) if halves else model(WORDS)
