@@ -156,6 +156,5 @@ EXEMPTIONS: tuple[Exemption, ...] = (
     ),
     CommutedOperands(),
     Uninitialised(),
-    OnDemand("other_programs.unused_inputs:UnusedInputs", after=lambda table, _: table.loose),
 )
 """What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""

@@ -1,8 +1,7 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
-A difference that does not leave its module (``regions.harmless``), calls of a formula that is written otherwise
-(``formulas.other_formulas``), and what does not leave the step, or is beside what is wrong in the end
-(``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out to be a difference
+A difference that does not leave its module (``regions.harmless``), and what does not leave the step, or is beside what
+is wrong in the end (``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out to be a difference
 must not be excused as something else.
 """
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.regions.formulas.other_formulas import OtherFormulas
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.table.table import LeafTable
@@ -107,8 +105,7 @@ class ConsequenceRules(NamedTuple):
             return WithoutConsequence(differences, entries)
         harmless = differences.entries - damaged
         rest = [number for number in differences.differing if number not in harmless | damaged]
-        excused = harmless | OtherFormulas(self.table, measured, judged, self.alone, rest).entries
-        excused |= differences.ending_with_step(number for number in rest if number not in excused)
+        excused = harmless | differences.ending_with_step(rest)
         excused |= differences.beside_stretches(number for number in rest if number not in excused)
         return WithoutConsequence(differences, excused)
 

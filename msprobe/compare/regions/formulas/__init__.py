@@ -1,1 +1,0 @@
-"""Formulas that one side writes otherwise."""
