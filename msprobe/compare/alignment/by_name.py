@@ -30,7 +30,6 @@ from msprobe.compare.alignment.call_scope import with_backward_scope, without_wr
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
 from msprobe.compare.records.call_modes import CallModes
 from msprobe.compare.records.call_source import call_source
-from msprobe.compare.records.calls_in_other_order import Calls, in_one_order
 from msprobe.compare.records.entries import OF_PARAMETERS, OPTIMIZER, EntryKey, is_module
 from msprobe.compare.records.source_lines import source_frame
 from msprobe.core.naming.names import Phase, is_module_name
@@ -103,18 +102,7 @@ class SequenceMatch:
 
     def align(self, target: Side, golden: Side) -> Alignment:
         """Return the pairs of entries."""
-        if target.keys == golden.keys:
-            forward = [(i, i) for i in forward_calls(target.keys)]
-            ordered = in_one_order(forward, *_calls(target, golden))
-            if ordered is forward:
-                return SAME
-            exact = [(i, i) for i in range(len(target.keys))]
-            return Alignment(BackwardPairs(target.keys, golden.keys, ordered).pairs(exact))
-        return Alignment(sequence_pairs(target, golden))
-
-
-def _calls(target: Side, golden: Side) -> tuple[Calls, Calls]:
-    return Calls(target.dump, target.keys), Calls(golden.dump, golden.keys)
+        return SAME if target.keys == golden.keys else Alignment(sequence_pairs(target, golden))
 
 
 def sequence_pairs(target: Side, golden: Side) -> Positions:
@@ -124,17 +112,11 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):
-        if not _covers(exact, left):
-            return _in_order(target, golden, left, right, exact)
-        calls = set(left)
-        forward = [(i, j) for i, j in exact if i in calls]
-        ordered = in_one_order(forward, *_calls(target, golden))
-        return exact if ordered is forward else BackwardPairs(target.keys, golden.keys, ordered).pairs(exact)
+        return exact if _covers(exact, left) else _in_order(target, golden, left, right, exact)
     target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
     if 2 * len(forward) < _most_pairs_by_name(target, golden, left, right):
         forward = _forward_pairs_by_name(target, golden, left, right)
-    forward = in_one_order(forward, *_calls(target, golden))
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
 
 

@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from msprobe.compare.exemptions.commuted_operands import CommutedOperands
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.records.recorder import side_of_another_tool
@@ -154,7 +153,6 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         ),
         after=lambda table, _: bool(table.lost_arguments),
     ),
-    CommutedOperands(),
     Uninitialised(),
 )
 """What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""

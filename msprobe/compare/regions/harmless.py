@@ -93,6 +93,19 @@ class HarmlessDifferences:
         rows = (self._kind > RowKind.UNCHECKED).nonzero()[0]
         return [number for number in self._table.entries_of(rows) if self._has_both(number)]
 
+    @cached_property
+    def turned(self) -> frozenset[int]:
+        """The entries that get the tensors of the other run in another order, and return the same: ``x + h``."""
+        return frozenset(entry for entry in self.differing if self._gets_another_order(entry))
+
+    def _gets_another_order(self, entry: int) -> bool:
+        given = self._given_tensors(entry)
+        differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if not set(differing) <= set(given) or not any(self._results(entry)):
+            return False
+        pairs = [self._table.tensors(row) for row in given]
+        return all(any(same_values(own[0], other[-1]) for other in pairs) for own in pairs if len(own) == 2)
+
     def kinds_of_consequence(self) -> Ints:
         """Return the kinds of all rows, in which a mask that a module gets in another form, and what it alone explains,
         is no difference: calls that make such a value are no origin of another one."""

@@ -1,8 +1,8 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), and what does not leave the step, or is beside what
-is wrong in the end (``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out to be a difference
-must not be excused as something else.
+is wrong in the end (``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out
+to be a difference must not be excused as something else.
 """
 
 from __future__ import annotations
@@ -99,13 +99,10 @@ class ConsequenceRules(NamedTuple):
         """Return what differs without consequence by these verdicts."""
         differences = self._differences(measured, judged, again)
         damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
-        if self.table.loose:
-            rest = [one for one in differences.differing if one not in damaged]
-            entries = differences.ending_with_step(rest) | differences.beside_stretches(rest)
-            return WithoutConsequence(differences, entries)
-        harmless = differences.entries - damaged
-        rest = [number for number in differences.differing if number not in harmless | damaged]
-        excused = harmless | differences.ending_with_step(rest)
+        excused = differences.turned if self.table.loose else differences.turned | differences.entries
+        excused -= damaged
+        rest = [number for number in differences.differing if number not in excused | damaged]
+        excused |= differences.ending_with_step(rest)
         excused |= differences.beside_stretches(number for number in rest if number not in excused)
         return WithoutConsequence(differences, excused)
 

@@ -22,11 +22,9 @@ from msprobe.compare.comparison import Comparison, StepHistory, has_differences,
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
-from msprobe.compare.exemptions.commuted_operands import pair_commuted_operands
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS, gradients_begin_otherwise
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.records.calls_in_other_order import Calls, may_be_in_another_order
 from msprobe.compare.records.entries import EntryKey, EntryPair
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
@@ -97,11 +95,9 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
             raise UndividedError
         mode = mode_of(target, golden)
         table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
-        if not dtype_gate and (pair_commuted_operands(table) is not table or _has_factor(table)):
+        if not dtype_gate and _has_factor(table):
             raise UndividedError
         if not dtype_gate and other_formats(table) is not None:
-            raise UndividedError
-        if may_be_in_another_order(Calls(target, table.keys), Calls(golden, table.keys)):
             raise UndividedError
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
