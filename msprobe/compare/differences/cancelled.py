@@ -35,14 +35,15 @@ from msprobe.compare.differences.cancelled_gradients import (
 )
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of
+from msprobe.compare.records.entries import OPTIMIZER, function_of, has_state
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, NORM, NORM_COLUMN, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import AMPLIFICATION, Bools, Floats, Measured, Role
+from msprobe.trace.leaves import as_float
 
 _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing but rounding
 _OPERANDS = 2.0
@@ -52,6 +53,7 @@ _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 _ANYTHING = 1e6  # no difference is as large
+_ELEMENTS = LARGEST.name, SMALLEST.name, "Mean"  # in units of the data
 _UPDATES = 4.0  # of the size of an update: two of opposite signs, in a random share of the elements
 
 
@@ -90,6 +92,7 @@ class _Cancellation:
         if self._known.scales or self._known.moved or cancelled.any():
             self._follow(cancelled)
         self._free_updated()
+        self._free_states()
         return np.maximum(self._scales, _scales_of_sums(self._table, self._facts))
 
     def _scales_of_lost_vectors(self) -> Floats:
@@ -239,6 +242,19 @@ class _Cancellation:
         names = {in_model(stem, name) for stem, name in self._known.parameters}
         rows = [row for row, name in self._table.updated.items() if name in names]
         self._measured.free[rows] = _ANYTHING
+
+    def _free_states(self) -> None:
+        """Let what a norm with running statistics gets differ as far as a bias before it, whose gradient cancels, may
+        have moved: they follow the bias, and the results show all else."""
+        travelled = (self._known.travelled.get(in_model(*one), 0.0) for one in self._known.parameters)
+        moved = _UPDATES * max(travelled, default=0.0)
+        states = np.array([moved > 0.0 and has_state(key) for key in self._table.keys], np.bool_)
+        inputs = self._measured.role[self._rows] == Role.INPUT
+        for row in self._rows[states[self._entries] & inputs].tolist():
+            target, golden = self._table.tensors(row)
+            apart = (abs(as_float(target.get(name)) - as_float(golden.get(name))) for name in _ELEMENTS)
+            if max(apart) <= moved:
+                self._measured.free[row] = _ANYTHING
 
     def _raise_coarsest(self) -> None:
         """Judge all coarse values like those of 8 bits: as far as that, parameters may agree of which the squares of

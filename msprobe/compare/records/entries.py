@@ -16,6 +16,7 @@ from msprobe.core.naming.names import MODULE_PREFIXES, Phase, is_module_name
 
 _Parts = tuple[str, str, int | None]
 _ORDINARY, _BACKWARD, _REPEATED = range(3)
+_WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
@@ -40,6 +41,11 @@ class EntryKey(NamedTuple):
     call: int | None
     parent: str
     recompute: bool
+
+
+def has_state(key: EntryKey) -> bool:
+    """Return whether a call keeps running statistics of what it gets: they leave the step, and no result shows them."""
+    return key.stem.rpartition(".")[2].replace("_", "").lower() in _WITH_STATE
 
 
 def is_module(key: EntryKey) -> bool:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of, stem_of
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, has_state, is_module, parents_of, path_of, stem_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
@@ -46,7 +46,6 @@ from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role
 from msprobe.trace.leaves import as_float
 from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_values
 
-_WITH_STATE = frozenset({"batchnorm", "instancenorm"})
 _AS_LARGE = 0.1
 _OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 """What differs where layers are fused, split or padded."""
@@ -95,16 +94,23 @@ class HarmlessDifferences:
 
     @cached_property
     def turned(self) -> frozenset[int]:
-        """The entries that get the tensors of the other run in another order, and return the same: ``x + h``."""
-        return frozenset(entry for entry in self.differing if self._gets_another_order(entry))
+        """The calls that get the tensors of the other run in another order and return the same (``x + h``), and those
+        that give them their gradients."""
+        forward = frozenset(entry for entry in self.differing if self._is_turned(entry, Role.INPUT))
+        backward = (self._backward_of(entry) for entry in forward)
+        return forward.union(one for one in backward if one is not None and self._is_turned(one, Role.RESULT))
 
-    def _gets_another_order(self, entry: int) -> bool:
-        given = self._given_tensors(entry)
-        differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if not set(differing) <= set(given) or not any(self._results(entry)):
+    def _is_turned(self, entry: int, role: Role) -> bool:
+        rows = self._table.rows_of(entry)
+        differing = [row for row in rows if self._kind[row] > RowKind.UNCHECKED]
+        if any(self._role[row] != role or self._kind[row] != RowKind.VALUE for row in differing):
             return False
-        pairs = [self._table.tensors(row) for row in given]
-        return all(any(same_values(own[0], other[-1]) for other in pairs) for own in pairs if len(own) == 2)
+        pairs = {row: self._table.tensors(row) for row in rows if self._role[row] == role and self._is_tensor(row)}
+        others = ([pairs[other] for other in pairs if other != row] for row in differing)
+        return all(
+            any(same_values(pairs[row][0], other[-1]) and same_values(pairs[row][-1], other[0]) for other in one)
+            for row, one in zip(differing, others, strict=True)
+        )
 
     def kinds_of_consequence(self) -> Ints:
         """Return the kinds of all rows, in which a mask that a module gets in another form, and what it alone explains,
@@ -219,9 +225,9 @@ class HarmlessDifferences:
         forms = _OTHER_FORMS if self._table.alone else ()
         if key.phase == Phase.PARAMETERS_GRAD.value or any(self._kind[row] not in forms for row in parameters):
             return False
-        if not is_module(key) and self._has_only_other_arguments(entry):
+        if not is_module(key) and self._has_only_other_arguments(entry) and not self._is_made_up_for(entry):
             return False
-        if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
+        if has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
         if self._writes_state(entry):
             return False
@@ -263,7 +269,7 @@ class HarmlessDifferences:
             return False
         if key.phase != Phase.FORWARD.value:
             return True
-        if _has_state(key) or self._writes_state(entry) or self._has_overflow(entry):
+        if has_state(key) or self._writes_state(entry) or self._has_overflow(entry):
             return False
         return self._makes_no_floats(entry) or self._is_shown(entry)
 
@@ -277,7 +283,15 @@ class HarmlessDifferences:
         forward calls that return what they return in the other run, before a wrong result arises in another one."""
         waiting = list(entries)
         before = [entry for entry in waiting if entry < self._first_wrong]
-        return frozenset(one for one in before if self._returns_the_same(one) or self._is_beside_stretches(one))
+        rules = self._returns_the_same, self._is_beside_stretches, self._is_made_up_for
+        return frozenset(one for one in before if any(rule(one) for rule in rules))
+
+    def _is_made_up_for(self, entry: int) -> bool:
+        """Return whether a forward call returns something else, and all that is made of it is the same again."""
+        if self._table.keys[entry].phase != Phase.FORWARD.value or self._has_overflow(entry):
+            return False
+        results = self._rows(entry, Role.RESULT)
+        return bool(results) and all(map(self.sinks.uses_have_twins, results))
 
     def _is_beside_stretches(self, entry: int) -> bool:
         """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
@@ -332,8 +346,8 @@ class HarmlessDifferences:
             return False
         return (
             self._may_be_harmless(entry)
-            and not self._has_another_form(entry)
-            and not self._makes_others_of_same(entry)
+            and (self._is_made_up_for(entry) or not self._has_another_form(entry))
+            and (self._is_made_up_for(entry) or not self._makes_others_of_same(entry))
             and self._is_shown(entry)
             and self.sinks.make_up_for(entry)
         )
@@ -341,14 +355,16 @@ class HarmlessDifferences:
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
         changed, and its effect may be below rounding in this step. In other code it is a part of the code. Where the
-        tensors of a call are those of other calls, in both directions, so are its arguments; where the data come in
-        other pieces, lengths and positions are those of the pieces."""
+        tensors of a call are those of other calls, in both directions, or make the same result, so are its arguments;
+        where the data come in other pieces, lengths and positions are those of the pieces."""
         if self._table.alone or self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
+        if given and not self._rows(entry, Role.RESULT):
+            return False
         return not given or not all(map(self.sinks.row_has_twins, given))
 
     def _is_gradient_of_one_side(self, row: int) -> bool:
@@ -505,7 +521,7 @@ class HarmlessDifferences:
         """Return whether a module gets other tensors than in the other run, and has neither other parameters nor a
         state."""
         gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
-        return gets_others and not self._rows(module, Role.PARAMETER) and not _has_state(self._table.keys[module])
+        return gets_others and not self._rows(module, Role.PARAMETER) and not has_state(self._table.keys[module])
 
     def _shows_gradients(self, module: int) -> bool:
         """Return whether the gradients that leave a closed module were compared."""
@@ -642,10 +658,6 @@ class HarmlessDifferences:
             if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
         ]
         return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
-
-
-def _has_state(key: EntryKey) -> bool:
-    return key.stem.rpartition(".")[2].replace("_", "").lower() in _WITH_STATE
 
 
 def _is_inside(key: EntryKey, path: str) -> bool:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
-from msprobe.compare.verdict.sides import Sink
-from msprobe.compare.verdict.twins import Raw, Twins, norm_of, norm_of_all, order_of, with_near_norm
+from msprobe.compare.verdict.sides import Sides, Sink
+from msprobe.compare.verdict.twins import Raw, Twins, mark_of, norm_of, norm_of_all, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
@@ -43,15 +44,16 @@ class Gradients:
         table: both dumps.
         kind: the kinds of all rows.
         worst: the largest difference in each row.
+        sides: the calls of both sides.
         twins: what is near enough.
     """
 
-    def __init__(self, table: LeafTable, kind: Ints, worst: Floats, twins: Twins) -> None:
-        self._table, self._kind, self._worst, self._twins = table, kind, worst, twins
+    def __init__(self, table: LeafTable, kind: Ints, worst: Floats, sides: Sides, twins: Twins) -> None:
+        self._table, self._kind, self._worst, self._sides, self._twins = table, kind, worst, sides, twins
 
     @cached_property
     def by_parameter(self) -> tuple[_ByParameter, _ByParameter]:
-        """By side and parameter its gradients, one of each backward pass."""
+        """By side and parameter its gradients, one of each backward pass; without names where none is known."""
         sides: tuple[_ByParameter, _ByParameter] = ({}, {})
         phase = Phase.PARAMETERS_GRAD.value
         for entry in (number for number, key in enumerate(self._table.keys) if key.phase == phase):
@@ -60,7 +62,16 @@ class Gradients:
                 if leaf is not None and is_tensor(leaf.raw):
                     name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
                     sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
-        return sides
+        return sides if any(sides) else (self._leaving(0), self._leaving(1))
+
+    def _leaving(self, side: int) -> _ByParameter:
+        """Return the gradients that leave a side of which only functions are recorded, so that no parameter has a name:
+        those that no backward call gets."""
+        phase = Phase.BACKWARD.value
+        calls = [number for number, key in enumerate(self._table.keys) if key.phase == phase and not is_module(key)]
+        given = {mark_of(raw) for entry in calls for _, raw in self._sides.leaves(side, entry, INPUT)}
+        results = ((entry, *one) for entry in calls for one in self._sides.leaves(side, entry, OUTPUT))
+        return {("", str(row)): [Sink(entry, row, raw)] for entry, row, raw in results if mark_of(raw) not in given}
 
     @cached_property
     def _compared(self) -> list[_Compared]:
@@ -75,8 +86,13 @@ class Gradients:
 
     @property
     def any_differs(self) -> bool:
-        """Whether a parameter that both sides have, in one shape, has another gradient."""
-        return any(not math.isfinite(one.apart) and _shapes(one.sinks) == _shapes(one.others) for one in self._compared)
+        """Whether a parameter that both sides have by name, in one shape, has another gradient."""
+        of_one_shape = (one for one in self._compared if _shapes(one.sinks) == _shapes(one.others))
+        return self._have_names and not all(math.isfinite(one.apart) for one in of_one_shape)
+
+    @property
+    def _have_names(self) -> bool:
+        return any(stem for stem, _ in self.by_parameter[0])
 
     @cached_property
     def apart(self) -> float:

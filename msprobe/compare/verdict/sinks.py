@@ -62,7 +62,7 @@ class Sinks:
         folders = [dump.tensor_folder for dump in dumps]
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
         self._losses = Losses(self.sides, self.twins)
-        self._gradients = Gradients(table, self._kind, self._worst, self.twins)
+        self._gradients = Gradients(table, self._kind, self._worst, self.sides, self.twins)
         self._reads = Reads(dumps, self.coarsest)
         self._next_agrees = next_agrees or (lambda: False)
         self._apart: dict[tuple[int, int], float] = {}
@@ -101,8 +101,10 @@ class Sinks:
     @cached_property
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
-        have no like in the other run: the next step shows what they have done."""
-        return math.isfinite(self._gradients.apart) or (not self._gradients.any_differs and self._next_agrees())
+        have no like in the other run: the next step, or what the optimizers leave, shows what they have done."""
+        if math.isfinite(self._gradients.apart):
+            return True
+        return not self._gradients.any_differs and (self._next_agrees() or self.updates.agree)
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
@@ -274,10 +276,14 @@ class Sinks:
         return sides
 
     def uses_agree(self, row: int) -> bool:
-        """Return whether what is made of the values of a row has twins, on both sides as far as they have one; or what
-        the programs read, where the row has other portions, or the programs are other code."""
+        """Return whether what is made of the values of a row has twins; or what the programs read, where the row has
+        other portions, or the programs are other code."""
         if math.isfinite(self._reads.apart) and (self._table.alone or not self._has_counterpart(row)):
             return True
+        return self.uses_have_twins(row)
+
+    def uses_have_twins(self, row: int) -> bool:
+        """Return whether what is made of the values of a row has twins, on both sides as far as they have one."""
         leaves = enumerate((self._table.target[row], self._table.golden[row]))
         tensors = ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
         return all(

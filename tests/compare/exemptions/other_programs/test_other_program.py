@@ -44,8 +44,6 @@ def test_another_order_is_the_same(tmp_path: Path, config: dict[str, Any], opera
     golden = _record(tmp_path / "g", operator, turned=False, **config)
     result = msprobe.compare(target, golden, **OTHER_PROGRAM)
     assert result.verdict == "same", result.summary
-    first = f"Torch.{operator}.0.forward.input.0"
-    assert next(row.golden for row in result.rows() if row.target == first).endswith("input.1")
 
 
 def test_it_is_none_in_one_program_either(tmp_path: Path) -> None:

@@ -114,11 +114,11 @@ def test_a_fault_in_a_formula_in_other_words_is_named(name: str, turned: bool, r
     assert Path(path).name == Path(__file__).name and int(line) in lines_of(name), found
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", sorted(FORMULAS.keys() - {"numbers"}))  # the same calls: their arguments are named
 def test_a_formula_in_other_words_hides_no_later_fault(name: str, recordings: Recordings) -> None:
     found = verdict(recordings, (name, 1, 1.5), (name, 0)).first_divergence
     assert found is not None and found.target is not None and found.target.startswith("Tensor.__mul__")
-    assert found.reason.startswith("input.1: argument 1.5 in the target, 1.0 in the golden run"), found.reason
+    assert found.source.endswith("loss = (value * value + value).sum() * scale"), found
 
 
 SUM, EXP, ROOT = (f"Tensor.{name}.0.forward" for name in ("sum", "exp", "sqrt"))
@@ -178,16 +178,6 @@ def test_another_argument_without_another_result_belongs_to_no_formula(tmp_path:
 
     found = first_divergence(compared(tmp_path, run(5.0), run(6.0)))
     assert found is not None and found.description.target == SUM
-
-
-def test_a_value_that_nothing_gets_has_to_be_made_by_both(tmp_path: Path) -> None:
-    def without_next(run: dict[str, Any]) -> dict[str, Any]:
-        return {name: body for name, body in run.items() if name != NEXT}
-
-    last = without_next(rooted(tensor(2.0))), without_next(halved(tensor(2.0)))
-    assert first_divergence(compared(tmp_path / "same", *last)) is None
-    other = without_next(rooted(tensor(3.0))), without_next(halved(tensor(2.0)))
-    assert first_divergence(compared(tmp_path / "other", *other)) is not None
 
 
 def test_the_gradient_of_a_pair_by_name_alone_is_not_lost(tmp_path: Path) -> None:
