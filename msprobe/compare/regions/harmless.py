@@ -225,7 +225,7 @@ class HarmlessDifferences:
         forms = _OTHER_FORMS if self._table.alone else ()
         if key.phase == Phase.PARAMETERS_GRAD.value or any(self._kind[row] not in forms for row in parameters):
             return False
-        if not is_module(key) and self._has_only_other_arguments(entry) and not self._is_made_up_for(entry):
+        if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
             return False
         if has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
@@ -293,6 +293,11 @@ class HarmlessDifferences:
         results = self._rows(entry, Role.RESULT)
         return bool(results) and all(map(self.sinks.uses_have_twins, results))
 
+    def _has_argument_made_up_for(self, entry: int) -> bool:
+        """Return whether another argument makes something else of which the same is made again: ``h * 3 * 0.5``."""
+        has_other = any(self._kind[row] == RowKind.ARGUMENT for row in self._rows(entry, Role.INPUT))
+        return has_other and self._is_made_up_for(entry)
+
     def _is_beside_stretches(self, entry: int) -> bool:
         """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
         comes from it."""
@@ -346,8 +351,8 @@ class HarmlessDifferences:
             return False
         return (
             self._may_be_harmless(entry)
-            and (self._is_made_up_for(entry) or not self._has_another_form(entry))
-            and (self._is_made_up_for(entry) or not self._makes_others_of_same(entry))
+            and (self._has_argument_made_up_for(entry) or not self._has_another_form(entry))
+            and (self._has_argument_made_up_for(entry) or not self._makes_others_of_same(entry))
             and self._is_shown(entry)
             and self.sinks.make_up_for(entry)
         )

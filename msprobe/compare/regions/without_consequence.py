@@ -107,8 +107,9 @@ class ConsequenceRules(NamedTuple):
         return WithoutConsequence(differences, excused)
 
     def _damaged(self, judged: Judged) -> frozenset[int]:
-        """Return the entries with a tensor file that is not what was recorded."""
+        """Return the entries with a tensor file that is not what was recorded, or copies of which ranks have others."""
         wrong = [row for row in self.contradictions if judged.kind[row] > RowKind.UNCHECKED]
+        wrong += (judged.kind == RowKind.COPIES_DIFFER).nonzero()[0].tolist()
         return frozenset(self.table.entries_of(wrong))
 
     def _sent(self, measured: Measured, judged: Judged, differing: Sequence[int]) -> frozenset[int]:

@@ -87,12 +87,15 @@ class Gradients:
     @property
     def any_differs(self) -> bool:
         """Whether a parameter that both sides have by name, in one shape, has another gradient."""
+        if not self.have_names:
+            return False
         of_one_shape = (one for one in self._compared if _shapes(one.sinks) == _shapes(one.others))
-        return self._have_names and not all(math.isfinite(one.apart) for one in of_one_shape)
+        return not all(math.isfinite(one.apart) for one in of_one_shape)
 
     @property
-    def _have_names(self) -> bool:
-        return any(stem for stem, _ in self.by_parameter[0])
+    def have_names(self) -> bool:
+        """Whether both sides know gradients by parameter, and not only what functions return in the backward pass."""
+        return all(any(stem for stem, _ in names) for names in self.by_parameter)
 
     @cached_property
     def apart(self) -> float:

@@ -101,10 +101,13 @@ class Sinks:
     @cached_property
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
-        have no like in the other run: the next step, or what the optimizers leave, shows what they have done."""
+        have no like in the other run: the next step shows what they have done; where no parameter has a name, also what
+        the optimizers leave."""
         if math.isfinite(self._gradients.apart):
             return True
-        return not self._gradients.any_differs and (self._next_agrees() or self.updates.agree)
+        if self._next_agrees():
+            return not self._gradients.any_differs
+        return not self._gradients.have_names and self.updates.agree
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
@@ -126,7 +129,7 @@ class Sinks:
     @property
     def are_others(self) -> bool:
         """Whether the losses of both sides are others; without losses, the numbers that both programs read."""
-        if not self.comparable or not (all(self._losses.sinks) and all(self._gradients.by_parameter)):
+        if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
             return self.comparable and self._reads.are_others
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
         return all(map(math.isfinite, losses)) and not (math.isfinite(self._losses_apart) or self._gradients_are_shown)

@@ -130,8 +130,9 @@ class Twins:
             seen = set()
             for raw in raws:
                 mark = mark_of(raw)
-                if (mark, raw.get(KEY)) not in seen:
-                    seen.add((mark, raw.get(KEY)))
+                value = mark, str(raw.get(KEY))  # a damaged dump may hold anything
+                if value not in seen:
+                    seen.add(value)
                     values.setdefault(recorded_count(raw), []).append((mark, raw))
             for own in values.values():
                 own.sort(key=_norm_of_entry)
