@@ -287,8 +287,10 @@ class HarmlessDifferences:
         return frozenset(one for one in before if any(rule(one) for rule in rules))
 
     def _is_made_up_for(self, entry: int) -> bool:
-        """Return whether a forward call returns something else, and all that is made of it is the same again."""
-        if self._table.keys[entry].phase != Phase.FORWARD.value or self._has_overflow(entry):
+        """Return whether a forward call outside of modules returns something else, and all that is made of it is the
+        same again."""
+        key = self._table.keys[entry]
+        if key.parent or key.phase != Phase.FORWARD.value or self._has_overflow(entry):
             return False
         results = self._rows(entry, Role.RESULT)
         return bool(results) and all(map(self.sinks.uses_have_twins, results))

@@ -152,10 +152,17 @@ class Sinks:
         return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
     def make_up_for(self, entry: int) -> bool:
-        """Return whether what leaves the step agrees much better than the values of an entry do."""
+        """Return whether what leaves the step agrees much better than the values of an entry do. Beside other code,
+        which rounds otherwise, these may be as far apart as what leaves the step."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        if self._table.alone and all(self._is_near(row) for row in rows):
+            return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
+
+    def _is_near(self, row: int) -> bool:
+        values = self._kind[row] == RowKind.VALUE and self._table.tensors(row)
+        return bool(values) and bool(self._worst[row] <= self.twins.allowed(*values))
 
     def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
