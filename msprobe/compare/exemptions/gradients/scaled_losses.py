@@ -19,6 +19,7 @@ from statistics import median
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER
+from msprobe.compare.table.precisions import coarser_precision
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
@@ -83,13 +84,15 @@ def _rows_of_gradients(table: LeafTable) -> Iterator[int]:
 
 def _ratios(table: LeafTable, rows: Iterator[int]) -> Iterator[tuple[float, float]]:
     """Yield how many times larger tensors of the target are, and how far rounding may move that; by their norms."""
+    coarser = coarser_precision(table)
     for row in rows:
         tensors = table.tensors(row)
         if len(tensors) < 2:
             continue
         own, other = (as_float(raw.get(NORM.name)) for raw in tensors)
         if math.isfinite(own) and math.isfinite(other) and own > 0.0 and other > 0.0:
-            yield own / other, max(_CLOSE, _ROUNDINGS * unit_roundoff(str(tensors[1].get("dtype"))))
+            roundoff = max(coarser, unit_roundoff(str(tensors[1].get("dtype"))))
+            yield own / other, max(_CLOSE, _ROUNDINGS * roundoff)
 
 
 def _reaches_optimizer(table: LeafTable, factor: float) -> bool:
