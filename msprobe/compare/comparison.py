@@ -39,7 +39,7 @@ from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
-from msprobe.compare.table.precisions import coarser_precision
+from msprobe.compare.table.precisions import coarser_precision, stored_precision
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.host import paused_gc
@@ -295,7 +295,9 @@ def _judged_pair(
     table = _paired_table(dumps, mapping)
     tensors, metrics = _whole_tensors(dumps, table, extras)
     ignores = options.ignore_dtype or (policy is Policy.DEFAULT and coarser_precision(table) > 0.0)
-    formats = NumberFormats.of(options.precision, ignore_dtype=ignores)
+    formats = NumberFormats.of(options.precision, ignore_dtype=ignores).coarser(
+        stored_precision(dumps.target, dumps.golden) if policy is Policy.DEFAULT else 0.0
+    )
     facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
     if dumps.target.merged:
         from msprobe.compare.parallel.merged_dump import rounded_calls  # loaded where ranks are merged

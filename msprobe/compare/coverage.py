@@ -17,7 +17,7 @@ from msprobe.compare.differences.row_remarks import UNJUDGED, Remark, mode_that_
 from msprobe.compare.exemptions.on_demand import EXEMPTIONS
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.table.precisions import other_formats
+from msprobe.compare.table.precisions import other_formats, stored_precision
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
 from msprobe.core.tensors.dtypes import find_dtype
@@ -284,9 +284,15 @@ def _remarks(comparison: Comparison) -> list[str]:
 
 
 def _precisions(comparison: Comparison) -> list[str]:
-    both = other_formats(comparison.table) if comparison.measured.other_formats.any() else None
-    if both is None:
+    if not comparison.measured.other_formats.any():
         return []
+    both = other_formats(comparison.table)
+    if both is None:
+        stored = stored_precision(comparison.target, comparison.golden)
+        text = (
+            "one run stores weights in bytes and converts them: products are judged by that, which hides smaller errors"
+        )
+        return [text] if stored else []
     return [
         f"the runs compute in two precisions ({both[0]} in the target, {both[1]} in the golden run): values are judged "
         "by the coarser one, which hides what is smaller than its rounding"

@@ -7,7 +7,7 @@ that computes in bfloat16 inside. ``own_coarsest`` says for each entry which for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class NumberFormats:
     def of(cls, precision: str | None, *, ignore_dtype: bool) -> NumberFormats:
         """Return the formats for a name in ``ROUNDOFFS``, or None."""
         return cls(ROUNDOFFS[precision] if precision else 0.0, ignore_dtype)
+
+    def coarser(self, products: float) -> NumberFormats:
+        """Return these formats where products are no finer than ``products`` (a unit round-off)."""
+        return replace(self, products=max(self.products, products))
 
     @property
     def differ(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,15 @@ import numpy as np
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools
+from msprobe.trace.leaves import element_count
 
+_BYTE = 2.0**-8
+"""The round-off of a number in a byte, relative to the largest one."""
 _PRODUCTS = (
     r"linear|conv|matmul|baddbmm|addbmm|addmm|addmv|bmm|\bmm\b|\bmv\b|einsum|tensordot|bilinear|attention|dense|"
     r"batch_?mat_?mul|lstm|gru|rnn"
@@ -34,6 +40,42 @@ def coarser_precision(table: LeafTable) -> float:
     rows = [row for entry in (products(table) & forward).nonzero()[0].tolist() for row in table.rows_of(entry)]
     target, golden = (_usual_format(map(leaves.__getitem__, rows)) for leaves in (table.target, table.golden))
     return max(target, golden) if target != golden and min(target, golden) > 0.0 else 0.0
+
+
+def stored_precision(target: Dump, golden: Dump) -> float:
+    """Return the unit round-off of weights that one run alone stores in bytes and converts, 0 where none does: this is
+    quantisation by design, beyond which a layer has to stand out."""
+    stored = _stored(target, golden), _stored(golden, target)
+    return max(stored) if 0.0 in stored else 0.0
+
+
+def _stored(dump: Dump, other: Dump) -> float:
+    """Return the coarsest format in bytes of what a run converts that is as large as a matrix of the other's model."""
+    parameters = [one.get("value") for one in _items(other, "model_parameters")]
+    matrices = {element_count(raw) for raw in parameters if is_tensor(raw) and len(raw["shape"]) > 1}
+    roundoffs = [0.0]
+    for move in _items(dump, "moves"):
+        source, made = map(find_dtype, map(str, move["cast"])) if _is_pair(move.get("cast")) else (None, None)
+        if source is None or made is None or source.itemsize > 1 or not made.unit_roundoff:
+            continue
+        sizes = {prod(map(int, lengths)) for to in move.get("to", ()) if (lengths := _lengths(to))}
+        if source.kind is not DtypeKind.BOOL and sizes & matrices:
+            roundoffs.append(source.unit_roundoff or _BYTE)
+    return max(roundoffs)
+
+
+def _items(dump: Dump, key: str) -> list[dict[str, Any]]:
+    listed = dump.header.get(key)
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+def _is_pair(cast: Any) -> bool:
+    return isinstance(cast, list) and len(cast) == 2
+
+
+def _lengths(place: Any) -> list[str]:
+    lengths = str(place).partition(" ")[0].split(",")
+    return lengths if all(map(str.isdecimal, lengths)) else []
 
 
 def _usual_format(leaves: Iterable[Leaf | None]) -> float:
