@@ -289,9 +289,7 @@ def _precisions(comparison: Comparison) -> list[str]:
     both = other_formats(comparison.table)
     if both is None:
         stored = stored_precision(comparison.target, comparison.golden)
-        text = (
-            "one run stores weights in bytes and converts them: products are judged by that, which hides smaller errors"
-        )
+        text = "one run stores weights in bytes: products are judged by that, which hides smaller errors"
         return [text] if stored else []
     return [
         f"the runs compute in two precisions ({both[0]} in the target, {both[1]} in the golden run): values are judged "
