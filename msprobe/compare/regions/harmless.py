@@ -287,13 +287,13 @@ class HarmlessDifferences:
         return frozenset(one for one in before if any(rule(one) for rule in rules))
 
     def _is_made_up_for(self, entry: int) -> bool:
-        """Return whether a forward call outside of modules returns something else, and all that is made of it is the
-        same again."""
+        """Return whether a forward call outside of modules returns something else, and what is made of it is the same
+        again."""
         key = self._table.keys[entry]
         if key.parent or key.phase != Phase.FORWARD.value or self._has_overflow(entry):
             return False
         results = self._rows(entry, Role.RESULT)
-        return bool(results) and all(map(self.sinks.uses_have_twins, results))
+        return bool(results) and all(map(self.sinks.is_made_up_for, results))
 
     def _has_argument_made_up_for(self, entry: int) -> bool:
         """Return whether another argument makes something else of which the same is made again: ``h * 3 * 0.5``."""
@@ -387,14 +387,10 @@ class HarmlessDifferences:
         return any(self._kind[row] == RowKind.SHAPE for row in rows)
 
     def _makes_others_of_same(self, entry: int) -> bool:
-        """Return whether a call gets what it gets in the other run, and returns other values of the same shape; beside
-        other code, which rounds otherwise, values that are farther apart than what leaves a step may be."""
+        """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
         if self._table.keys[entry].phase != Phase.FORWARD.value:
             return False  # a gradient that several slots share may lie in any of them
-        results = (
-            self._kind[row] == RowKind.VALUE and not (self._table.alone and self._is_nearly_equal(row))
-            for row in self._rows(entry, Role.RESULT)
-        )
+        results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
         given = self._given_tensors(entry)
         same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
         return bool(given) and same and any(results)

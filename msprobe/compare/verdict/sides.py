@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
@@ -99,10 +99,14 @@ class Uses:
                 if is_float(given) and mark_of(given) not in made:
                     self._parts.append((entry, given))
 
+    def of_whole(self, raw: Raw) -> Sequence[int]:
+        """Return the calls that get a value."""
+        return self._by_value.get(mark_of(raw), ())
+
     def of(self, raw: Raw, after: int) -> Iterator[int]:
         """Yield the calls after an entry that get a value, or what may be a part of it: a smaller value that no
         recorded call makes."""
-        found = set(self._by_value.get(mark_of(raw), ()))
+        found = set(self.of_whole(raw))
         count = element_count(raw)
         for entry, part in self._parts:
             if entry > after and entry not in found and element_count(part) < count and is_part(part, raw):

@@ -286,20 +286,29 @@ class Sinks:
         return sides
 
     def uses_agree(self, row: int) -> bool:
-        """Return whether what is made of the values of a row has twins; or what the programs read, where the row has
-        other portions, or the programs are other code."""
+        """Return whether what is made of the values of a row has twins, on both sides as far as they have one; or what
+        the programs read, where the row has other portions, or the programs are other code."""
         if math.isfinite(self._reads.apart) and (self._table.alone or not self._has_counterpart(row)):
             return True
-        return self.uses_have_twins(row)
-
-    def uses_have_twins(self, row: int) -> bool:
-        """Return whether what is made of the values of a row has twins, on both sides as far as they have one."""
-        leaves = enumerate((self._table.target[row], self._table.golden[row]))
-        tensors = ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
         return all(
             math.isfinite(self._uses_apart(side, self._entry_of(row), raw)) or self._has_rows(side, row, raw)
-            for side, raw in tensors
+            for side, raw in self._tensors(row)
         )
+
+    def is_made_up_for(self, row: int) -> bool:
+        """Return whether the calls outside of modules that get the values of a row make what has twins of it."""
+        entry = self._entry_of(row)
+        for side, raw in self._tensors(row):
+            users = (user for user in self._uses[side].of_whole(raw) if user > entry)
+            results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
+            twins = [self.has_twin(side, made, value) for made, value in results]
+            if not twins or not all(twins):
+                return False
+        return True
+
+    def _tensors(self, row: int) -> Iterator[tuple[int, Raw]]:
+        leaves = enumerate((self._table.target[row], self._table.golden[row]))
+        return ((side, leaf.raw) for side, leaf in leaves if leaf is not None and is_tensor(leaf.raw))
 
     def _has_rows(self, side: int, row: int, raw: Raw) -> bool:
         """Return whether the other side has the rows of a value without counterpart, as far as it computes them."""
