@@ -278,7 +278,8 @@ def test_a_tensor_whose_shape_or_dtype_no_tensor_has_is_not_compared(tmp_path: P
     data = copy.deepcopy(whole)
     key, value = FORMS[form]
     data[LINEAR]["output"][0][key] = value
-    left, right = written(tmp_path / "d", task, data), written(tmp_path / "w", task, whole)
+    stored = "tensor" if task == "tensor" else "statistics"
+    left, right = written(tmp_path / "d", stored, data), written(tmp_path / "w", stored, whole)
     for sides in ((left, left), (left, right), (right, left)):
         result = compare(*sides)
         assert result.verdict == "incomplete"
