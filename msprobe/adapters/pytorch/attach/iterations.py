@@ -5,6 +5,9 @@ An iteration ends after an update when every optimizer of the program has made o
 after an update, comes back to a call that it made before that update: the same model, the same ``zero_grad``, or the
 same ``step(closure)``, called from the same place. What is called there may also be another one than in the whole
 iteration before: then models are trained one after the other.
+
+An iteration that the program gives up before its backward pass (``continue``, where a loss is not finite) ends where
+gradients are cleared, or a batch is fetched, at a place at which iterations with an update began, each with one visit.
 """
 
 from __future__ import annotations
@@ -61,6 +64,9 @@ class Iterations:
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
         self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
+        self._entries: set[tuple[int, Site]] = set()  # made since the end of the last iteration, before this one
+        self._beginnings: set[tuple[int, Site]] = set()  # the entries of all iterations with an update
+        self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
 
     def begin(self) -> None:
@@ -70,11 +76,13 @@ class Iterations:
         self._called = set()
         self._parts.clear()
         if self._before:
+            self._beginnings |= self._entries
             self._last = {}
             for owner, site in self._before:
                 self._last.setdefault(site, set()).add(owner)
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
+        self._entries = set(self._since)
         self._parameters = ChangesByHand()
 
     def updated(self, optimized: bool) -> bool:
@@ -136,6 +144,16 @@ class Iterations:
             )
             return True
         return False
+
+    def is_given_up(self, owner: Any, site: Site) -> bool:
+        """Return whether a call that is none of a model comes after an iteration that has no backward pass."""
+        call = id(owner), site
+        if call not in self._entries:
+            return False
+        if call in self._loops or call not in self._beginnings or self.went_backward or self._before:
+            self._loops.add(call)
+            return False
+        return True
 
     def _ended_by(self, clause: str) -> None:
         if not self._complete:
