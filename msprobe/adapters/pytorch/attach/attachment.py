@@ -43,6 +43,10 @@ from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import first_time, logger, use_stream
 
+_NO_UPDATE = (
+    "no update was seen, so all is one step (where it has iterations, make a PrecisionDebugger in the script and call "
+    "its step() after each)"
+)
 _COMPILED_HINT = (
     " (compiled code ran, and names no model where msprobe looks: compile the model itself, torch.compile(model), or "
     "make a PrecisionDebugger in the script)"
@@ -602,7 +606,7 @@ class Attachment:
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
         left_out += _not_named(model for model in self._models if model not in recorded)
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
-        ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
+        ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else _NO_UPDATE
         self._note(self._collection.event, model=models)
         logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
 

@@ -692,3 +692,54 @@ def test_what_another_thread_fetches_ends_no_iteration() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert len(notes.iterations) == 4
+
+
+def _in_a_transform(x: torch.Tensor, *, batched: bool = False, moves: bool = True) -> list[tuple[int, bool]]:
+    """Train by ``torch.func`` alone, whose parameters are no others but new tensors; return the places of the calls."""
+    with followed() as notes:
+        model = Net()
+        places = places_of_calls(model, notes)
+        parameters = {name: one.detach() for name, one in model.named_parameters()}
+
+        def cost(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return torch.func.functional_call(model, parameters, (x,)).square().mean()
+
+        gradient = torch.func.grad(cost)
+        for _ in range(3):
+            if batched:
+                moved = {k: one.mean(0) for k, one in torch.func.vmap(gradient, (None, 0))(parameters, x).items()}
+            else:
+                moved = gradient(parameters, x)
+            if moves:
+                parameters = {name: one - 0.1 * moved[name] for name, one in parameters.items()}
+    return places
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["grad", "vmap of grad"])
+def test_other_parameters_that_a_transform_differentiates_by_are_an_update(*, batched: bool) -> None:
+    assert [number for number, _ in _in_a_transform(X, batched=batched)] == [0, 1, 2]
+
+
+def test_gradients_by_the_same_parameters_in_a_transform_are_of_one_iteration() -> None:
+    assert [number for number, _ in _in_a_transform(X, moves=False)] == [0, 0, 0]
+
+
+def test_inner_steps_in_a_transform_are_of_one_iteration(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in meta-learning: what is differentiated by is made of what an outer transform differentiates by."""
+    with followed() as notes:
+        model = Net()
+        places = places_of_calls(model, notes)
+        parameters = {name: one.detach() for name, one in model.named_parameters()}
+
+        def inner(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            return torch.func.functional_call(model, parameters, (X,)).square().mean()
+
+        def outer(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            for _ in range(3):
+                gradients = torch.func.grad(inner)(parameters)
+                parameters = {name: one - 0.1 * gradients[name] for name, one in parameters.items()}
+            return inner(parameters)
+
+        torch.func.grad(outer)(parameters)
+    assert [number for number, _ in places] == [0] * 4
+    assert "no update was seen, so all is one step" in capsys.readouterr().err
