@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.host import paused_gc
+from msprobe.core.interruption import ignored
 from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 from msprobe.core.store.runs import ALL, ChosenRun, chosen_run, tell_of_later_run
@@ -149,7 +150,7 @@ def _told(chosen: ChosenRun, path: Path) -> ChosenRun:
     step = place.document.resolve().parents[1 if place.kind else 0]
     if place.step is None or not path.resolve().is_relative_to(step):
         return chosen
-    with suppress(OSError):  # the folder around may be closed to others
+    with ignored(OSError):  # the folder around may be closed to others
         beside = {int(match[1]): child for child in step.parent.iterdir() if (match := _STEP.match(child.name))}
         first = beside[min(beside)] if beside else step
         if first.name != step.name:
