@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
-from msprobe.core.store.record_walk import PARAMETER_GRAD, Leaf
+from msprobe.core.store.record_walk import MOST_ELEMENTS, PARAMETER_GRAD, Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, shown
 
-_MOST_ELEMENTS = 1 << 63
 NO_WHOLE = "no_whole"
 """Key of a merged tensor without values: the ranks hold parts of it that make no whole, and the merge says so."""
 PIECES = "pieces"
@@ -111,7 +110,7 @@ def is_shape(value: Any) -> TypeGuard[list[int]]:
     """Whether a tensor can have this recorded shape: a list of lengths, all known."""
     if type(value) is not list or any(type(length) is not int or length < 0 for length in value):
         return False
-    return math.prod(value) < _MOST_ELEMENTS
+    return math.prod(value) < MOST_ELEMENTS
 
 
 def element_count(raw: Any) -> float:

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from msprobe.check.facts.step_facts import Tensor
+from msprobe.core.store.record_walk import form_damage
 from msprobe.core.tensors.statistics import PROJECTION, recorded_number
 
 
@@ -19,13 +20,10 @@ def number_of(value: Any, missing: float = math.nan) -> float:
 
 def tensor_of(raw: Mapping[str, Any]) -> Tensor:
     """Return the tensor that a node describes. It is called for every value of a dump, and so takes short ways."""
-    shape = raw["shape"]
-    if type(shape) is not list:
-        shape = ()
     largest, smallest, mean, norm, order = map(raw.get, _STATISTICS)
     if not type(largest) is type(smallest) is type(mean) is type(norm) is type(order) is float:
         largest, smallest, mean, norm, order = map(number_of, (largest, smallest, mean, norm, order))
-    return _tensor((_dtype(raw["dtype"]), tuple(shape), largest, smallest, mean, norm, order))
+    return _tensor((*_form_of(raw), largest, smallest, mean, norm, order))
 
 
 _STATISTICS = ("Max", "Min", "Mean", "Norm", PROJECTION)
@@ -33,6 +31,17 @@ _tensor = cast(Callable[[tuple[Any, ...]], Tensor], partial(tuple.__new__, Tenso
 """Half the time of Tensor(...)."""
 
 
-@lru_cache(maxsize=256)
-def _dtype(text: Any) -> str:
-    return str(text).removeprefix("torch.")
+def _form_of(raw: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """Return dtype and shape of a node. Raises ValueError where no tensor can have them."""
+    dtype, shape = raw["dtype"], raw["shape"]
+    if type(dtype) is not str or type(shape) is not list:
+        raise ValueError(form_damage(raw))
+    return _form(dtype, tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _form(dtype: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    damage = form_damage({"dtype": dtype, "shape": list(shape)})
+    if damage:
+        raise ValueError(damage)
+    return dtype.removeprefix("torch."), shape

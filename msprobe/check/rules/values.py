@@ -22,6 +22,8 @@ from msprobe.check.rule import Rule
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import CLIPPING
 from msprobe.core.errors import ReadError
+from msprobe.core.store.record_walk import Leaf
+from msprobe.trace.values import has_mark
 
 if TYPE_CHECKING:
     from msprobe.core.dump.tasks.nonfinite_source import Source
@@ -98,8 +100,15 @@ def _is_aside(call: Call, source: Source, looks: bool) -> bool:
         return False
     if infinity and call.function in _MAY_OVERFLOW and all(tensor_of(one.raw).is_finite for one in call.given):
         return False  # it is too large for its dtype
+    if infinity and any(leaf.raw.get("requires_grad") is True and _is_nan(leaf) for leaf in call.returned):
+        return False  # what is trained gets NaN of it
     leaf = next((leaf for leaf in (*call.given, *call.returned) if leaf.suffix.lstrip(".") == source.slot), None)
     return leaf is not None and leaf.raw.get("requires_grad") is False
+
+
+def _is_nan(leaf: Leaf) -> bool:
+    largest = tensor_of(leaf.raw).largest
+    return largest != largest and has_mark(leaf.raw)
 
 
 def _looks_for_them(call: Call) -> bool:

@@ -33,7 +33,16 @@ from msprobe.compare.differences.statistics_arrays import (
 )
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OF_ONE_PROCESS, PARAMETER, Leaf, damage_of, has_no_values, is_tensor
+from msprobe.core.store.record_walk import (
+    INPUT,
+    OF_ONE_PROCESS,
+    PARAMETER,
+    Leaf,
+    damage_of,
+    form_damage,
+    has_no_values,
+    is_tensor,
+)
 from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
@@ -280,9 +289,9 @@ def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> R
     if pieces[0] != pieces[1]:
         return _OF_PIECES[str(pieces[0] or pieces[1])]
     if target["shape"] != golden["shape"]:
-        return RowKind.SHAPE
+        return RowKind.NONE if form_damage(target) or form_damage(golden) else RowKind.SHAPE
     if target["dtype"] != golden["dtype"] and not same_dtype(str(target["dtype"]), str(golden["dtype"])):
-        return RowKind.DTYPE
+        return RowKind.NONE if form_damage(target) or form_damage(golden) else RowKind.DTYPE
     if leaf.slot == PARAMETER and _flags_differ(target.get("requires_grad"), golden.get("requires_grad")):
         return RowKind.ARGUMENT
     return RowKind.NONE

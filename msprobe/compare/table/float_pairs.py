@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from msprobe.core.store.record_walk import Leaf
+from msprobe.core.store.record_walk import Leaf, form_damage
 from msprobe.core.tensors.statistics import PROJECTION, STATISTIC_NAMES
 from msprobe.trace.leaves import PIECES
 
@@ -84,7 +84,8 @@ class _KindSamples:
         self._numbers: dict[Any, int] = {}
 
     def number(self, record: dict[str, Any], other: dict[str, Any]) -> int:
-        """Return the number of the kind of two records; ``KeyError`` where one has no dtype or shape."""
+        """Return the number of the kind of two records; ``KeyError`` where one has no dtype or shape, or none that a
+        tensor can have."""
         dtype, shape = _dtype_and_shape(record)
         other_dtype, other_shape = _dtype_and_shape(other)
         try:
@@ -97,6 +98,8 @@ class _KindSamples:
         except TypeError:  # a damaged dump may hold anything
             key, number = None, None
         if number is None:
+            if form_damage(record) or form_damage(other):
+                raise KeyError
             number = len(self.samples)
             self.samples.append((record, other))
             if key is not None:

@@ -23,9 +23,10 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.host import paused_gc
+from msprobe.core.interruption import ignored
 from msprobe.core.repeated_keys import repeated_entry
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
-from msprobe.core.store.runs import ALL, ChosenRun, chosen_run
+from msprobe.core.store.runs import ALL, ChosenRun, chosen_run, tell_of_later_run
 from msprobe.core.store.safe_files import regular
 
 _STEP = re.compile(r"step(\d+)$")
@@ -129,7 +130,7 @@ def find_run(path: Path, run: str | None = None) -> ChosenRun:
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
             raise ReadError(f"{path}: no dump, its name does not end in .json; {_GIVE}")
-        return ChosenRun([_place(path.parent, path)])
+        return _told(ChosenRun([_place(path.parent, path)]), path)
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder; {_GIVE}")
     places = [place for folder in _folders(path) for place in _in_folder(folder)]
@@ -140,7 +141,21 @@ def find_run(path: Path, run: str | None = None) -> ChosenRun:
     if not places:
         raise ReadError(_without_dump(path))
     places.sort(key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
-    return chosen_run(places, path, run)
+    return _told(chosen_run(places, path, run), path)
+
+
+def _told(chosen: ChosenRun, path: Path) -> ChosenRun:
+    """Return the dumps, and say where those of a single step are left of a run before that of the steps beside it."""
+    place = chosen.places[0]
+    step = place.document.resolve().parents[1 if place.kind else 0]
+    if place.step is None or not path.resolve().is_relative_to(step):
+        return chosen
+    with ignored(OSError):  # the folder around may be closed to others
+        beside = {int(match[1]): child for child in step.parent.iterdir() if (match := _STEP.match(child.name))}
+        first = beside[min(beside)] if beside else step
+        if first.name != step.name:
+            tell_of_later_run(chosen.places, [one for folder in _folders(first) for one in _in_folder(folder)])
+    return chosen
 
 
 def _in_journal(path: Path) -> bool:

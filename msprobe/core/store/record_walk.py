@@ -14,6 +14,7 @@ of a record. ``with_changed_values`` copies a part of a record with other leaves
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
@@ -252,6 +253,8 @@ def _changed(node: Any, change: Callable[[dict[str, Any]], Any], depth: int) -> 
 
 
 _NUMBERS = frozenset({*STATISTIC_NAMES, PROJECTION})
+MOST_ELEMENTS = 1 << 63
+"""No tensor has so many elements."""
 
 
 def first_damage(document: Mapping[str, Any]) -> str:
@@ -278,6 +281,11 @@ def damage_of(tensor: Mapping[str, Any]) -> str:
     return next((f"{key}: {problem}" for key, problem in _damaged_fields(tensor)), "")
 
 
+def form_damage(tensor: Mapping[str, Any]) -> str:
+    """Return what ``damage_of`` does of the dtype and the shape alone."""
+    return damage_of({"dtype": tensor["dtype"], "shape": tensor["shape"]})
+
+
 def _damaged_fields(tensor: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in tensor.items():
         problem = _problem_of(key, value)
@@ -294,6 +302,17 @@ def _problem_of(key: str, value: Any) -> str:
             return str(error)
         return ""
     if key == "shape":
-        is_shape = isinstance(value, list) and all(isinstance(length, (int, float)) for length in value)
-        return "" if is_shape else "no list of lengths"
-    return "no text" if key in ("dtype", "type", "md5") and isinstance(value, (list, dict)) else ""
+        return "" if _can_be_shape(value) else "no list of lengths"
+    if key == "dtype":
+        return "" if type(value) is str else "no text"
+    return "no text" if key in ("type", "md5") and isinstance(value, (list, dict)) else ""
+
+
+def _can_be_shape(value: Any) -> bool:
+    """Return whether a tensor can have this shape; null is a length that differs between the parts of a nested one."""
+    if type(value) is not list:
+        return False
+    lengths = [length for length in value if length is not None]
+    if not all(isinstance(length, (int, float)) and length >= 0 and length == length // 1 for length in lengths):
+        return False
+    return math.prod(map(int, lengths)) < MOST_ELEMENTS

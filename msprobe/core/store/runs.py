@@ -96,6 +96,28 @@ def chosen_run(places: Sequence[Place], path: Path, run: str | None = None) -> C
     return ChosenRun(runs[-1], texts[:-1])
 
 
+def tell_of_later_run(places: Sequence[Place], first: Sequence[Place]) -> None:
+    """Log that dumps of one step are of an earlier run, where those of the first step of their folder are of a later
+    one; of the same ranks, as the clocks of others may differ."""
+    begun = [(one, span) for one in first if (span := _span(one, 0)) is not None]
+    for place in places:
+        own = _span(place, 0)
+        later = [
+            span
+            for one, span in begun
+            if own is not None and span.begin > own.end and (one.label == place.label or not _is_rank(place))
+        ]
+        if own is not None and later and first_time(("later run", str(place.document))):
+            logger.warning(
+                "%s is of an earlier run, begun %s: step %s beside it is of one begun %s",
+                place.document,
+                _when(own),
+                first[0].step,
+                _when(max(later, key=lambda span: span.begin)),
+            )
+            return
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     """What the header of one dump says of its run: begin of the program, last step, number of processes (0: not said).
@@ -197,5 +219,9 @@ def _text(places: Sequence[Place]) -> str:
         parts.append(f"of {labels[0]}" if len(labels) == 1 else f"of {len(labels)} processes")
     span = _span(places[0], 0)
     if span is not None:
-        parts.append(time.strftime("begun %Y-%m-%d %H:%M:%S", time.localtime(span.begin)))
+        parts.append(f"begun {_when(span)}")
     return " ".join(parts) or "1 dump"
+
+
+def _when(span: _Span) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(span.begin))

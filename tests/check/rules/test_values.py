@@ -36,3 +36,30 @@ def test_overflow_that_stays_in_gradients_is_told_as_what_keeps_it_there(tmp_pat
     assert (made.step, kept.step) == (0, 1)
     assert "already; no earlier call of the step made it" in kept.reason
     assert judged(tmp_path / "right", never_cleared_while_scaled, False).findings == []
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("value", [float("inf"), float("nan")], ids=["infinity", "NaN"])
+def test_data_that_are_not_finite_are_named_at_the_call_that_gets_them(tmp_path: Path, value: float) -> None:
+    """Also where the program looks at the loss and leaves the step out."""
+    torch = pytest.importorskip("torch")
+    from tests.check.planted_programs import Debugger
+    from tests.check.recorded import judged
+
+    def program(debugger: Debugger) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for number in range(3):
+            data = torch.randn(3, 4)
+            if number == 1:
+                data[1] = value
+            with debugger.collect(model=model):
+                optimizer.zero_grad()
+                loss = model(data).square().mean()
+                if loss.isfinite():
+                    loss.backward()
+                    optimizer.step()
+
+    (found,) = judged(tmp_path / "run", program).findings
+    assert (found.rule, found.step, found.call) == ("non_finite", 1, "Functional.linear.0.forward")
+    assert "is in its input input.0 already" in found.reason

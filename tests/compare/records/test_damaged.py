@@ -256,6 +256,40 @@ def test_a_statistic_that_is_no_number_is_not_compared(
         assert verdict == "incomplete" or (unordered and verdict == "same")
 
 
+FORMS: dict[str, tuple[str, Any]] = {
+    "negative": ("shape", [-1, 8]),
+    "nested": ("shape", [[4], 8]),
+    "text": ("shape", "4,8"),
+    "number": ("shape", 10**30),
+    "too-large": ("shape", [10**30, 8]),
+    "dtype-number": ("dtype", 3),
+    "dtype-null": ("dtype", None),
+    "dtype-list": ("dtype", ["torch.float32"]),
+}
+
+
+@pytest.mark.matrix("wide", sample="each value")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("task", ["statistics", "tensor", "checksums"])
+def test_a_tensor_whose_shape_or_dtype_no_tensor_has_is_not_compared(tmp_path: Path, form: str, task: str) -> None:
+    whole = copy.deepcopy(DATA)
+    for leaf in tensors(whole) if task == "checksums" else ():
+        leaf["md5"] = f"{leaf['Max']}"
+    data = copy.deepcopy(whole)
+    key, value = FORMS[form]
+    data[LINEAR]["output"][0][key] = value
+    stored = "tensor" if task == "tensor" else "statistics"
+    left, right = written(tmp_path / "d", stored, data), written(tmp_path / "w", stored, whole)
+    for sides in ((left, left), (left, right), (right, left)):
+        result = compare(*sides)
+        assert result.verdict == "incomplete"
+        assert "damaged in a record" in " ".join(result.summary.incomplete)
+        assert diff_analyze(*sides, tmp_path / "o", "default").incomplete
+    assert task == "checksums" or "damaged in a record" in " ".join(learn([left, right]).lines)
+    with pytest.raises(ReadError, match=rf"'{key}'"):
+        check([left])
+
+
 @pytest.mark.parametrize("value", [["a"], {"a": "b"}], ids=["list", "table"])
 def test_a_checksum_that_is_no_text_is_not_compared(tmp_path: Path, value: Any) -> None:
     data = {RELU: call([tensor(md5="0a")], [tensor(md5="0b")])}

@@ -51,7 +51,8 @@ def test_the_newest_run_is_read_and_the_others_are_named(tmp_path: Path, said: l
     assert names(find_dumps(tmp_path, "all")) == ["step0/proc5", "step0/proc9", "step1/proc9"]
     assert names(find_dumps(tmp_path / "step1")) == ["step1/proc9"]
     assert names(find_dumps(tmp_path / "step0")) == ["step0/proc5"]
-    (line, _) = said
+    (line, alone, _) = said
+    assert alone.startswith(f"{tmp_path / 'step1' / 'proc9' / 'dump.json'} is of an earlier run, begun 1970-")
     assert line.startswith(f"{tmp_path} holds 2 runs (1: steps 0 to 1 of proc9 begun 1970-")
     assert line.endswith("the newest is read; --run 1 to 2 chooses another, --run all takes them together")
     for wrong in ("0", "3", "x", "-1"):
@@ -68,6 +69,29 @@ def test_ranks_of_one_run_begin_one_after_the_other(tmp_path: Path, said: list[s
     assert len(find_dumps(tmp_path)) == 21
     assert names(find_dumps(tmp_path, "1")) == ["step7/rank0"]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("kind", ["proc", "rank"])
+@pytest.mark.parametrize("place", ["step3", "step3/{}1", "step3/{}1/dump.json"])
+def test_a_step_that_an_earlier_run_left_is_named_where_it_is_read_alone(
+    kind: str, place: str, tmp_path: Path, said: list[str]
+) -> None:
+    later = 1 if kind == "rank" else 2
+    for step in range(4):
+        recorded(tmp_path, f"step{step}/{kind}{1 if step > 1 else later}", *(2000.0 - 1000.0 * (step > 1), 2001.0))
+    recorded(tmp_path, f"step3/{kind}0", 1000.0, 1001.0)
+    path = tmp_path / "step3" / f"{kind}1" / "dump.json"
+    path.write_text(path.read_text().replace("2001.0", "1001.0"))
+    find_dumps(tmp_path / place.format(kind))
+    assert ["is of an earlier run" in line and "step 0 beside it is of one begun" in line for line in said] == [True]
+
+
+def test_a_rank_with_another_clock_is_of_no_earlier_run(tmp_path: Path, said: list[str]) -> None:
+    recorded(tmp_path, "step0/rank0", 1120.0, 1121.0)
+    recorded(tmp_path, "step0/rank1", 1000.0, 1001.0)
+    recorded(tmp_path, "step1/rank1", 1000.0, 1002.0)
+    assert names(find_dumps(tmp_path / "step1")) == ["step1/rank1"]
+    assert said == []
 
 
 def test_dumps_without_times_are_one_run_the_oldest(tmp_path: Path, said: list[str]) -> None:

@@ -43,6 +43,10 @@ from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import first_time, logger, use_stream
 
+_NO_UPDATE = (
+    "no update was seen, so all is one step (where it has iterations, make a PrecisionDebugger in the script and call "
+    "its step() after each)"
+)
 _COMPILED_HINT = (
     " (compiled code ran, and names no model where msprobe looks: compile the model itself, torch.compile(model), or "
     "make a PrecisionDebugger in the script)"
@@ -78,11 +82,12 @@ def _guarded(method: Callable[P, None]) -> Callable[P, None]:
 
 
 class _Thread(threading.local):
-    """What this thread is inside of: calls of modules, compiled functions, data loaders."""
+    """What this thread is inside of: calls of modules, compiled functions, data loaders; whether it calls models."""
 
     inside = 0
     in_compiled = 0
     loading = 0
+    calls = False
 
 
 class _Call(NamedTuple):
@@ -237,8 +242,8 @@ class Attachment:
     def _observed_loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def fetch(loader: Any) -> Any:
-            if self._complete:
-                self._goes_on()
+            if not self._disabled:
+                self._fetch(call_site())
             self._thread.loading += 1
             try:
                 return original(loader)
@@ -398,9 +403,24 @@ class Attachment:
         """Take note that gradients are cleared, at the end of this iteration or at the beginning of the next one."""
         self._note_call(owner, site, ".zero_grad")
 
+    @_guarded
+    def _fetch(self, site: Site) -> None:
+        """Take note that a batch is fetched; each epoch has an iterator of its own."""
+        if os.getpid() == self._process:
+            self._end_if_complete()
+            self._begin_anew(None, site)
+
     def _note_call(self, owner: Any, site: Site, method: str) -> None:
         """Take note of a call of an optimizer, or of a model for something else than its result."""
         if self._open and self._iterations.comes_back(owner, site, self._optimizers.made > 0, method):
+            self._end()
+        self._begin_anew(owner, site)
+
+    def _begin_anew(self, owner: Any, site: Site) -> None:
+        """Take note of a call, before which an iteration ends that the program has given up; another thread, which
+        fetches ahead, gives none up."""
+        begun = self._open and self._tentative is None and self._thread.calls
+        if begun and self._iterations.is_given_up(owner, site):
             self._end()
         note = self._iterations.note if self._open else self._iterations.ahead
         note(owner, site)
@@ -431,7 +451,7 @@ class Attachment:
             self._start(call.model)
         elif id(call.module) not in self._started:
             self._start_collection([call.model])
-        self._empty = False
+        self._empty, self._thread.calls = False, True
         self._iterations.call(call.module, call.part, call.site)
         if call.model.trains:
             self._iterations.watch(call.module, self._optimizers.made > 0)
@@ -586,7 +606,7 @@ class Attachment:
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
         left_out += _not_named(model for model in self._models if model not in recorded)
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
-        ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else "no update was seen"
+        ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else _NO_UPDATE
         self._note(self._collection.event, model=models)
         logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
 

@@ -5,6 +5,9 @@ An iteration ends after an update when every optimizer of the program has made o
 after an update, comes back to a call that it made before that update: the same model, the same ``zero_grad``, or the
 same ``step(closure)``, called from the same place. What is called there may also be another one than in the whole
 iteration before: then models are trained one after the other.
+
+An iteration that the program gives up before its backward pass (``continue``, where a loss is not finite) ends where
+gradients are cleared, or a batch is fetched, at a place at which iterations with an update began, each with one visit.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.attach.module_tree import parameters_in
+from msprobe.adapters.pytorch.attach.module_tree import differentiated, parameters_in
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 
 Site = tuple[int, ...]
@@ -61,7 +64,11 @@ class Iterations:
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
         self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
+        self._entries: set[tuple[int, Site]] = set()  # made since the end of the last iteration, before this one
+        self._beginnings: set[tuple[int, Site]] = set()  # the entries of all iterations with an update
+        self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
+        self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
 
     def begin(self) -> None:
         """Begin the next iteration."""
@@ -70,11 +77,13 @@ class Iterations:
         self._called = set()
         self._parts.clear()
         if self._before:
+            self._beginnings |= self._entries
             self._last = {}
             for owner, site in self._before:
                 self._last.setdefault(site, set()).add(owner)
         self._before.clear()
         self._since, self._ahead = self._ahead, set()
+        self._entries = set(self._since)
         self._parameters = ChangesByHand()
 
     def updated(self, optimized: bool) -> bool:
@@ -98,6 +107,9 @@ class Iterations:
         self._called.add(id(model))
         self._parts.add(id(part))
         self._since.add((id(model), site))
+        given = [_Seen(weakref.ref(one), one._version, None) for one in differentiated(model)[:_SAMPLES]]
+        if given:
+            self._given[id(model), site] = given
 
     def note(self, owner: Any, site: Site) -> None:
         """Take note of a call in this iteration that is none of a model."""
@@ -129,13 +141,31 @@ class Iterations:
         if self._is_repeated_in(self._before, call):
             self._ended_by(f"before {name} is called from the same place again after an update")
             return True
-        if self._is_repeated_in(self._since, call) and self._parameters.happened(optimized):
+        if self._is_repeated_in(self._since, call) and (
+            self._parameters.happened(optimized) or (not optimized and self._is_given_others(owner, call))
+        ):
             self._ended_by(
                 f"before {name} is called from the same place again after the program itself has "
                 "changed parameters or cleared gradients"
             )
             return True
         return False
+
+    def _is_given_others(self, owner: Any, call: tuple[int, Site]) -> bool:
+        """Return whether a transform of ``torch.func`` differentiates by other values than in the call before."""
+        before, given = self._given.get(call, ()), differentiated(owner) if isinstance(owner, nn.Module) else []
+        pairs = zip(before, given, strict=False)
+        return any(seen.parameter() is not one or seen.has_changed() for seen, one in pairs)
+
+    def is_given_up(self, owner: Any, site: Site) -> bool:
+        """Return whether a call that is none of a model comes after an iteration that has no backward pass."""
+        call = id(owner), site
+        if call not in self._entries:
+            return False
+        if call in self._loops or call not in self._beginnings or self.went_backward or self._before:
+            self._loops.add(call)
+            return False
+        return True
 
     def _ended_by(self, clause: str) -> None:
         if not self._complete:
@@ -186,7 +216,7 @@ class Iterations:
 class _Seen(NamedTuple):
     """A parameter as it was: its version, and its norm where that was read."""
 
-    parameter: weakref.ref[nn.Parameter]
+    parameter: weakref.ref[torch.Tensor]
     version: int
     norm: float | None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._C import _functorch as functorch
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
@@ -110,6 +111,17 @@ def parameters_of(module: nn.Module) -> set[int]:
 def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
     """Yield the parameters of a module and of the modules inside it, also where it is called with others for once."""
     return (parameter for one in modules_in(module) for parameter in _own_parameters(one))
+
+
+def differentiated(module: nn.Module) -> list[torch.Tensor]:
+    """Return what a call of a module has in the place of parameters where a transform of ``torch.func``, and no other
+    one around it, differentiates by that; nothing elsewhere."""
+    if functorch.peek_interpreter_stack() is None:
+        return []
+    held = (tensor for one in modules_in(module) for tensor in (vars(one).get("_parameters") or {}).values())
+    given = [one for one in held if one is not None and functorch.is_gradtrackingtensor(one) and one.is_leaf]
+    inside = [functorch.get_unwrapped(one) for one in given]
+    return [one for one in inside if not functorch.is_functorch_wrapped_tensor(one)]
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:

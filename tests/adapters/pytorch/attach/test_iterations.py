@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Callable
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -610,3 +612,134 @@ def test_nothing_of_it_is_left() -> None:
     torch.optim.SGD([nn.Parameter(X)], 0.1)
     changed = {key for old, new in zip(before, after, strict=True) for key in new if old.get(key) is not new[key]}
     assert changed <= {"step"}  # torch replaces it at the first optimizer of a class
+
+
+def _batches(epochs: int) -> Iterator[torch.Tensor]:
+    loader = torch.utils.data.DataLoader([X, X, X], batch_size=None)
+    for _ in range(epochs):
+        yield from loader
+
+
+@pytest.mark.parametrize("clears", ["before", "before backward", "behind"])
+@pytest.mark.parametrize("loads", [True, False], ids=["loader", "no loader"])
+def test_an_iteration_that_is_given_up_before_its_backward_pass_is_one(clears: str, *, loads: bool) -> None:
+    """Where nothing is fetched or cleared between two calls they may be those of one iteration."""
+    given_up = {2, 3, 5}
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        places = places_of_calls(model, notes)
+        for number, x in enumerate(_batches(2) if loads else [X] * 6):
+            if clears == "before":
+                optimizer.zero_grad()
+            value = model(x).mean()
+            if number in given_up:
+                continue
+            if clears == "before backward":
+                optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            if clears == "behind":
+                optimizer.zero_grad()
+    told = [0, 1, 2, 3, 4, 5] if loads or clears == "before" else [0, 1, 2, 2, 2, 3]
+    assert [iteration for iteration, _ in places] == told
+
+
+@pytest.mark.parametrize("adds", [False, True], ids=["a backward pass each", "one backward pass"])
+def test_an_iteration_of_several_batches_is_one_also_behind_a_shorter_one(*, adds: bool) -> None:
+    """Three batches are an iteration, and the rest of an epoch is one; ``adds``: losses are summed."""
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        places = places_of_calls(model, notes)
+        for batches in (3, 1, 3, 3, 1, 3):
+            losses = [model(x).mean() for x in itertools.islice(_batches(1), batches)] if adds else []
+            for x in itertools.islice(_batches(1), batches) if not adds else ():
+                model(x).mean().backward()
+            if adds:
+                torch.stack(losses).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    told = [number for number, batches in enumerate((3, 1, 3, 3, 1, 3)) for _ in range(batches)]
+    assert [iteration for iteration, _ in places] == told
+
+
+def test_calls_at_one_place_without_a_backward_pass_between_are_of_one_iteration() -> None:
+    """As episodes, of which the first may have one move: no batch is fetched, and no gradient cleared, between."""
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for moves in (1, 1, 4, 2):
+            optimizer.zero_grad()
+            torch.stack([model(X).mean() for _ in range(moves)]).sum().backward()
+            optimizer.step()
+    assert len(notes.iterations) == 4
+
+
+def test_what_another_thread_fetches_ends_no_iteration() -> None:
+    """A thread may fetch ahead, between the call of a model and its backward pass."""
+    with followed() as notes:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader = torch.utils.data.DataLoader([X] * 8, batch_size=None)
+        for number in range(4):
+            value = model(next(iter(loader))).mean()
+            fetch = threading.Thread(target=lambda: [*loader])
+            fetch.start(), fetch.join()
+            if number > 1:
+                value = value + model(X).mean()
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert len(notes.iterations) == 4
+
+
+def _in_a_transform(x: torch.Tensor, *, batched: bool = False, moves: bool = True) -> list[tuple[int, bool]]:
+    """Train by ``torch.func`` alone, whose parameters are no others but new tensors; return the places of the calls."""
+    with followed() as notes:
+        model = Net()
+        places = places_of_calls(model, notes)
+        parameters = {name: one.detach() for name, one in model.named_parameters()}
+
+        def cost(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return torch.func.functional_call(model, parameters, (x,)).square().mean()
+
+        gradient = torch.func.grad(cost)
+        for _ in range(3):
+            if batched:
+                moved = {k: one.mean(0) for k, one in torch.func.vmap(gradient, (None, 0))(parameters, x).items()}
+            else:
+                moved = gradient(parameters, x)
+            if moves:
+                parameters = {name: one - 0.1 * moved[name] for name, one in parameters.items()}
+    return places
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["grad", "vmap of grad"])
+def test_other_parameters_that_a_transform_differentiates_by_are_an_update(*, batched: bool) -> None:
+    assert [number for number, _ in _in_a_transform(X, batched=batched)] == [0, 1, 2]
+
+
+def test_gradients_by_the_same_parameters_in_a_transform_are_of_one_iteration() -> None:
+    assert [number for number, _ in _in_a_transform(X, moves=False)] == [0, 0, 0]
+
+
+def test_inner_steps_in_a_transform_are_of_one_iteration(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in meta-learning: what is differentiated by is made of what an outer transform differentiates by."""
+    with followed() as notes:
+        model = Net()
+        places = places_of_calls(model, notes)
+        parameters = {name: one.detach() for name, one in model.named_parameters()}
+
+        def inner(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            return torch.func.functional_call(model, parameters, (X,)).square().mean()
+
+        def outer(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            for _ in range(3):
+                gradients = torch.func.grad(inner)(parameters)
+                parameters = {name: one - 0.1 * gradients[name] for name, one in parameters.items()}
+            return inner(parameters)
+
+        torch.func.grad(outer)(parameters)
+    assert [number for number, _ in places] == [0] * 4
+    assert "no update was seen, so all is one step" in capsys.readouterr().err
