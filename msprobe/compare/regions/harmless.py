@@ -223,7 +223,8 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        if key.phase == Phase.PARAMETERS_GRAD.value or any(self._kind[row] not in forms for row in parameters):
+        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
+        if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
             return False
@@ -232,6 +233,11 @@ class HarmlessDifferences:
         if self._writes_state(entry):
             return False
         return not self._has_overflow(entry)
+
+    def _is_used_elsewhere(self, row: int) -> bool:
+        """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
+        calls come in another order."""
+        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -394,7 +400,8 @@ class HarmlessDifferences:
         if self._measured.other_formats.any() and all(map(self._is_nearly_equal, self._rows(entry, Role.RESULT))):
             return False  # a weight in bytes is off by the same for all rows of a batch
         given = self._given_tensors(entry)
-        same = not self._rows(entry, Role.INPUT) and all(map(self._is_nearly_equal, given))
+        others = self._rows(entry, Role.INPUT) or self._rows(entry, Role.PARAMETER)
+        same = not others and all(map(self._is_nearly_equal, given))
         return bool(given) and same and any(results)
 
     def _is_nearly_equal(self, row: int) -> bool:
