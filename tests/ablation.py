@@ -1,7 +1,8 @@
 """What each rule of a comparison earns: ``python -m tests.ablation CACHE [--only PATTERN] [--rules PATTERN]``.
 
-One rule is switched off at a time, over the recordings of all sets of real models, and the cases are printed that it
-decides, by set. A rule that decides no case of a set but the one it was made for is a case of that set in disguise.
+A rule is a function of the engine that answers a question: it returns whether, which or why, or nothing. One is
+switched off at a time (it returns nothing), over recordings of all sets, and the cases are printed that it decides, by
+set. A rule that decides no case of a set but the one it was made for is a case of that set in disguise.
 
 A case is judged again without a rule only where the rule said something about it: all rules are watched in one pass.
 """
@@ -10,191 +11,209 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
+import pkgutil
+import random
 import re
+import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
+from functools import cache, cached_property, partial
 from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
-import numpy as np
+import msprobe
+from tests.real_models import catalogue as real_models
+from tests.real_models.cases import Case
+from tests.real_models.judge import Answer, judge
+from tests.real_models.record import LOSSES
+from tests.upgrades import catalogue as upgrades
 
-from msprobe.compare.exemptions import on_demand
-from msprobe.compare.exemptions.protocol import Exemption
-from tests.real_models.catalogue import CASES
-from tests.real_models.evaluate import record_missing
-from tests.real_models.judge import judge
-
-_NOTHING: frozenset[int] = frozenset()
+CASES: list[Case] = [*real_models.CASES, *upgrades.CASES]
+PACKAGES = "compare.differences", "compare.exemptions", "compare.regions", "compare.verdict", "analyze", "trace"
+NOTHING: dict[str, Callable[..., Any]] = {
+    "bool": lambda *_, **__: False,
+    "None": lambda *_, **__: None,
+    "str": lambda *_, **__: "",
+    "frozenset": lambda *_, **__: frozenset(),
+    "set": lambda *_, **__: set(),
+    "list": lambda *_, **__: [],
+    "dict": lambda *_, **__: {},
+    "tuple": lambda *_, **__: (),
+    "Sequence": lambda *_, **__: (),
+    "Iterator": lambda *_, **__: iter(()),
+    "LeafTable": lambda _, table, *__: table,
+}
+"""By the type that a function returns what it returns where it is off; others measure, and are no rules."""
+ENOUGH = 3
+"""A rule is not tried further when it has decided cases of so many pairs."""
+SECONDS = 60
 
 
 class Rule(NamedTuple):
-    """A function of the engine and what it returns where the rule is off; ``where`` is ``module:name``."""
+    """A function of the engine, and what stands in its place where it is off."""
 
-    where: str
-    off: Any
-
-    def place(self) -> tuple[Any, str]:
-        """Return the module or class that holds the function, and its name there."""
-        module, _, path = self.where.partition(":")
-        owner, (*parts, name) = importlib.import_module(module), path.split(".")
-        for part in parts:
-            owner = getattr(owner, part)
-        return owner, name
+    name: str
+    function: FunctionType
+    off: CodeType
+    changes: bool
 
 
-_REGIONS = "msprobe.compare.regions."
-_DIFFERENCES = "msprobe.compare.differences."
-_SEARCH = "msprobe.analyze.first_divergence:_DivergenceSearch."
-RULES: dict[str, Rule] = {
-    "harmless": Rule(f"{_REGIONS}harmless:HarmlessDifferences.entries", _NOTHING),
-    "sinks": Rule(f"{_REGIONS}harmless:HarmlessDifferences.ending_with_step", _NOTHING),
-    "slices": Rule(f"{_REGIONS}harmless:HarmlessDifferences.beside_stretches", _NOTHING),
-    "masks": Rule(f"{_REGIONS}harmless:HarmlessDifferences._is_mask_of_numbers", False),
-    "formulas": Rule(f"{_REGIONS}formulas.other_formulas:OtherFormulas.entries", _NOTHING),
-    "order_of_elements": Rule(f"{_REGIONS}without_consequence:restore_unshown", None),
-    "order_of_origins": Rule(f"{_REGIONS}without_consequence:restore_origins", False),
-    "origin": Rule(f"{_REGIONS}one_sided:find_origin", None),
-    "lost_calls": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_call", False),
-    "lost_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_lost_gradient", False),
-    "dying_gradients": Rule(f"{_REGIONS}one_sided:OneSidedCalls._dies_out", False),
-    "other_state": Rule(f"{_REGIONS}one_sided:OneSidedCalls._is_other_state", False),
-    "removed_offsets": Rule("msprobe.compare.comparison:free_moved", None),
-    "lost_updates": Rule(f"{_DIFFERENCES}parameter_updates:mark_lost_updates", None),
-    "cut_gradient": Rule(f"{_SEARCH}cut_gradient", None),
-    "cut_term": Rule(f"{_SEARCH}cut_term", None),
-    "exchanged": Rule(f"{_SEARCH}_exchanged", None),
-    "unused": Rule(f"{_SEARCH}_unused", None),
-    "one_sided_input": Rule(f"{_SEARCH}_one_sided_input", None),
-    "unexplained_input": Rule(f"{_SEARCH}_unexplained_input", None),
-    "result_of_model": Rule(f"{_SEARCH}result_of_model", None),
-    "wrong_gradient": Rule(f"{_SEARCH}wrong_gradient", None),
-    "wrong_parameter": Rule(f"{_SEARCH}_wrong_parameter", None),
-    "wrong_update": Rule("msprobe.analyze.first_divergence:wrong_update", None),
-    "causes_of_updates": Rule("msprobe.analyze.first_divergence:explain_by_causes", None),
-}
-"""The rules by name. Exemptions are added under the names of their classes."""
+def _nothing(function: FunctionType) -> Callable[..., Any] | None:
+    returns = str(function.__annotations__.get("return", ""))
+    if returns == "None" or returns.endswith("| None"):
+        return NOTHING["None"]
+    if returns.startswith("tuple") and "..." not in returns:
+        return None
+    return NOTHING.get(returns.partition("[")[0])
 
 
-def _name(exemption: Exemption) -> str:
-    return f"exemption {getattr(exemption, 'place', type(exemption).__name__).rpartition(':')[2]}"
+def _functions(owner: ModuleType | type) -> Iterator[tuple[str, FunctionType]]:
+    for name, value in vars(owner).items():
+        inner = value.func if isinstance(value, cached_property) else getattr(value, "fget", None)
+        function = inner or getattr(value, "__func__", None) or getattr(value, "__wrapped__", value)
+        if isinstance(function, FunctionType) and function.__code__.co_name == name and not name.startswith("__"):
+            yield name, function
+        elif isinstance(value, type) and value.__module__ == getattr(owner, "__name__", ""):
+            yield from ((f"{value.__name__}.{method}", one) for method, one in _functions(value))
 
 
-EXEMPTIONS = {_name(exemption): exemption for exemption in on_demand.EXEMPTIONS}
+def _modules(package: str) -> Iterator[ModuleType]:
+    module = importlib.import_module(package)
+    yield module
+    for one in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{package}."):
+        yield importlib.import_module(one.name)
 
 
-class Watched(Exemption):
-    """An exemption that notes whether it said anything; ``off`` says nothing instead."""
-
-    def __init__(self, exemption: Exemption, name: str, spoke: set[str], *, off: bool) -> None:
-        self._exemption, self._name, self._spoke, self._off = exemption, name, spoke, off
-
-    def _note(self, said: bool) -> None:
-        if said:
-            self._spoke.add(self._name)
-
-    def apply(self, table: Any, dumps: Any) -> Any:
-        if self._off:
-            return table
-        result = self._exemption.apply(table, dumps)
-        self._note(result is not table)
-        return result
-
-    def relax(self, table: Any, kinds: Any) -> None:
-        if not self._off:
-            before = kinds.copy()
-            self._exemption.relax(table, kinds)
-            self._note(not np.array_equal(before, kinds))
-
-    def meaningless_rows(self, table: Any, measured: Any) -> Any:
-        rows = () if self._off else self._exemption.meaningless_rows(table, measured)
-        self._note(len(rows) > 0)
-        return rows
-
-    def rows_without_effect(self, table: Any, measured: Any) -> Any:
-        rows = () if self._off else self._exemption.rows_without_effect(table, measured)
-        self._note(len(rows) > 0)
-        return rows
-
-
-def _watching(original: Any, name: str, spoke: set[str]) -> Any:
-    """Return a function or property that notes whether the rule said anything."""
-    function: Callable[..., Any] = getattr(original, "func", original)  # of a cached property
-
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if result is None or (any(result) if isinstance(result, tuple) else bool(result)):
-            spoke.add(name)
-        return result
-
-    return property(watched) if hasattr(original, "func") else watched
-
-
-def _silent(original: Any, off: Any) -> Any:
-    return property(lambda _: off) if hasattr(original, "func") else lambda *_, **__: off
+@cache
+def rules() -> dict[str, Rule]:
+    """Return all rules by name."""
+    found: dict[CodeType, Rule] = {}
+    for module in (one for package in PACKAGES for one in _modules(f"{msprobe.__name__}.{package}")):
+        for name, function in _functions(module):
+            nothing = _nothing(function)
+            if nothing is not None and not function.__code__.co_freevars and function.__module__ == module.__name__:
+                title = f"{module.__name__.partition('.')[2]}:{name}"
+                changes = function.__annotations__.get("return") in {"None", "LeafTable"}
+                found[function.__code__] = Rule(title, function, nothing.__code__, changes)
+    return {rule.name: rule for rule in found.values()}
 
 
 @contextmanager
-def rules(off: str = "") -> Iterator[set[str]]:
-    """Switch one rule off, and yield the names of those that said something."""
+def watched() -> Iterator[set[str]]:
+    """Yield a set to which the names of rules are added that say something."""
     spoke: set[str] = set()
-    with ExitStack() as stack:
-        for name, rule in RULES.items():
-            owner, attribute = rule.place()
-            original = (
-                vars(owner)[attribute]
-                if isinstance(owner, type) and attribute in vars(owner)
-                else getattr(owner, attribute)
-            )
-            new = _silent(original, rule.off) if name == off else _watching(original, name, spoke)
-            stack.enter_context(patch.object(owner, attribute, new))
-        exemptions = tuple(Watched(one, name, spoke, off=name == off) for name, one in EXEMPTIONS.items())
-        stack.enter_context(patch("msprobe.compare.comparison.EXEMPTIONS", exemptions))
+    by_code = {rule.function.__code__: rule for rule in rules().values()}
+
+    def watch(frame: FrameType, event: str, value: Any) -> None:
+        rule = by_code.get(frame.f_code) if event == "return" else None
+        if rule is not None and rule.name not in spoke and (rule.changes or _says(value)):
+            spoke.add(rule.name)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
         yield spoke
+    finally:
+        sys.setprofile(before)
 
 
-def decided(number: int, cache: Path, chosen: str) -> dict[str, tuple[bool, bool]]:
-    """Return for each rule that spoke of a case, and changes its answer, whether it is right with it and without."""
-    case = CASES[number]
-    with rules() as spoke:
-        answer = judge(case, cache)
-    changed = {}
-    for name in sorted(spoke):
-        if not re.search(chosen, name):
-            continue
-        with rules(off=name):
-            without = judge(case, cache)
-        if without.right != answer.right:
-            changed[name] = answer.right, without.right
-    return changed
+def _says(value: Any) -> bool:
+    return value is not None and (len(value) > 0 if hasattr(value, "__len__") else bool(value))
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Switch a rule off."""
+    rule = rules()[name]
+    code = rule.function.__code__
+    rule.function.__code__ = rule.off
+    try:
+        yield
+    finally:
+        rule.function.__code__ = code
+
+
+def watch(number: int, recordings: Path) -> tuple[int, Answer, frozenset[str]]:
+    """Return the answer to a case, and the rules that said something about it."""
+    with watched() as spoke:
+        answer = judge(CASES[number], recordings)
+    return number, answer, frozenset(spoke)
+
+
+def decided(name: str, answers: Sequence[tuple[int, Answer]], recordings: Path) -> list[tuple[str, bool]]:
+    """Return the cases that a rule decides, and whether its answer is the right one; no more than ``ENOUGH`` pairs."""
+    changed: dict[str, tuple[str, bool]] = {}
+    for number, answer in answers:
+        with without(name), _limited():
+            other = judge(CASES[number], recordings)
+        if other.right != answer.right:
+            changed.setdefault(_pair(answer.name), (answer.name, answer.right))
+            if len(changed) == ENOUGH:
+                break
+    return list(changed.values())
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raise where a comparison does not end without a rule: it decides that too."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"no answer after {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def _pair(name: str) -> str:
+    """Return the set and the pair of a case: its faults and its rewritings count once."""
+    return "/".join(name.split("/")[:2])
+
+
+def _recorded(only: str, recordings: Path, every: int) -> list[int]:
+    """Return the cases that are recorded already."""
+    chosen = [number for number, case in enumerate(CASES) if re.search(only, case.name)][::every]
+    runs = {number: (CASES[number].target, CASES[number].golden) for number in chosen}
+    return [number for number in chosen if all((run.folder(recordings) / LOSSES).exists() for run in runs[number])]
 
 
 def main() -> int:
-    """Print per rule and set how many cases it makes right, and how many wrong."""
+    """Print per rule how many cases it makes right, and how many wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cache", type=Path)
+    parser.add_argument("cache", type=Path, help="recordings of tests.real_models.evaluate and tests.upgrades.evaluate")
     parser.add_argument("--only", default="", help="regular expression that the name of a case holds")
     parser.add_argument("--rules", default="", help="regular expression that the name of a rule holds")
     parser.add_argument("--every", type=int, default=1, help="take every so-many-th case")
+    parser.add_argument("--most", type=int, default=60, help="try a rule in no more than so many cases, by chance")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    numbers = [number for number, case in enumerate(CASES) if re.search(options.only, case.name)][:: options.every]
-    record_missing([CASES[number] for number in numbers], options.cache, options.jobs)
-    table: dict[str, Counter[str]] = defaultdict(Counter)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    numbers = _recorded(options.only, options.cache, options.every)
+    spoken: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
     with ProcessPoolExecutor(options.jobs) as pool:
-        answers = pool.map(partial(decided, cache=options.cache, chosen=options.rules), numbers, chunksize=4)
-        for number, changed in zip(numbers, answers, strict=True):
-            group = CASES[number].name.partition("/")[0]
-            for name, (with_rule, _) in changed.items():
-                table[name][f"{group} {'right' if with_rule else 'wrong'}"] += 1
-    for name in (*RULES, *EXEMPTIONS):
-        if re.search(options.rules, name):
-            print(f"{name:32} {dict(sorted(table[name].items())) or 'decides none'}", flush=True)
+        for number, answer, names in pool.map(partial(watch, recordings=options.cache), numbers, chunksize=4):
+            for name in names:
+                spoken[name].append((number, answer))
+        chosen = sorted((name for name in rules() if re.search(options.rules, name)), key=lambda one: len(spoken[one]))
+        cases = [random.Random(0).sample(spoken[name], min(options.most, len(spoken[name]))) for name in chosen]
+        answers = pool.map(partial(decided, recordings=options.cache), chosen, cases)
+        for name, changed in zip(chosen, answers, strict=True):
+            print(_line(name, len(spoken[name]), changed), flush=True)
     return 0
+
+
+def _line(name: str, said: int, changed: Iterable[tuple[str, bool]]) -> str:
+    counts = Counter(f"{case.partition('/')[0]} {'right' if right else 'wrong'}" for case, right in changed)
+    return f"{name:70} said {said:4} {json.dumps(dict(sorted(counts.items()))) if counts else 'decides none'}"
 
 
 if __name__ == "__main__":
