@@ -237,7 +237,7 @@ class HarmlessDifferences:
     def _is_used_elsewhere(self, row: int) -> bool:
         """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
         calls come in another order."""
-        return self.sinks.agree and self.sinks.row_has_twins(row)
+        return self._kind[row] not in _NOT_RETURNED and self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -302,9 +302,12 @@ class HarmlessDifferences:
         return bool(results) and all(map(self.sinks.is_made_up_for, results))
 
     def _has_argument_made_up_for(self, entry: int) -> bool:
-        """Return whether another argument makes something else of which the same is made again: ``h * 3 * 0.5``."""
-        has_other = any(self._kind[row] == RowKind.ARGUMENT for row in self._rows(entry, Role.INPUT))
-        return has_other and self._is_made_up_for(entry)
+        """Return whether another argument makes something else of which the same is made again: ``h * 3 * 0.5``; beside
+        other code, wherever that is done before the step ends."""
+        if not any(self._kind[row] == RowKind.ARGUMENT for row in self._rows(entry, Role.INPUT)):
+            return False
+        shows = bool(self._table.alone) and any(map(self._is_tensor, self._rows(entry, Role.RESULT)))
+        return (shows and self.sinks.agree) or self._is_made_up_for(entry)
 
     def _is_beside_stretches(self, entry: int) -> bool:
         """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
