@@ -128,9 +128,12 @@ class Sinks:
 
     @property
     def are_others(self) -> bool:
-        """Whether the losses of both sides are others; without losses, the numbers that both programs read."""
+        """Whether the losses of both sides are others; without losses, the numbers that both programs read; where no
+        parameter has a name, also the gradients that leave."""
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
-            return self.comparable and self._reads.are_others
+            unnamed = all(self._gradients.by_parameter) and not self._gradients.have_names
+            others = unnamed and not math.isfinite(self._gradients_apart)
+            return self.comparable and (others or self._reads.are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
         return all(map(math.isfinite, losses)) and not (math.isfinite(self._losses_apart) or self._gradients_are_shown)
 
