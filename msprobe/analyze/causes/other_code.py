@@ -53,7 +53,8 @@ class OtherCode(ComparedEntries):
             description.stretch = self._lines(stretch)
             return first, description
         first = next((entry for entry, _ in end.sinks.wrong(0)), len(self.table.entries) - 1)
-        text = "what leaves the step (losses, gradients, what the programs read) is another in the end; no call before shows where they part"
+        what = "what leaves the step (losses, gradients, what the programs read)"
+        text = f"{what} is another in the end; no call before shows where they part"
         return first, self.build(first, None, "value", text, None)
 
     def _stretch(self, entry: int) -> Stretch | None:
