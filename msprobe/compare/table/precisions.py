@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.entries import is_module, phase_of, stem_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools
@@ -50,18 +50,25 @@ def stored_precision(target: Dump, golden: Dump) -> float:
 
 
 def _stored(dump: Dump, other: Dump) -> float:
-    """Return the coarsest format in bytes of what a run converts that is as large as a matrix of the other's model."""
-    parameters = [one.get("value") for one in _items(other, "model_parameters")]
-    matrices = {element_count(raw) for raw in parameters if is_tensor(raw) and len(raw["shape"]) > 1}
+    """Return the coarsest format in bytes of what a run converts in the place of matrices that it lacks, and the other
+    run has among its parameters: other data in bytes are no weights."""
+    lacking = _elements_of_matrices(other) - _elements_of_matrices(dump)
     roundoffs = [0.0]
     for move in _items(dump, "moves"):
         source, made = map(find_dtype, map(str, move["cast"])) if _is_pair(move.get("cast")) else (None, None)
         if source is None or made is None or source.itemsize > 1 or not made.unit_roundoff:
             continue
-        sizes = {prod(map(int, lengths)) for to in move.get("to", ()) if (lengths := _lengths(to))}
-        if source.kind is not DtypeKind.BOOL and sizes & matrices:
+        sizes = [prod(map(int, lengths)) for to in move.get("to", ()) if len(lengths := _lengths(to)) > 1]
+        if source.kind is not DtypeKind.BOOL and 1 < max(sizes, default=0) <= lacking:
             roundoffs.append(source.unit_roundoff or _BYTE)
     return max(roundoffs)
+
+
+def _elements_of_matrices(dump: Dump) -> float:
+    forward = ((name, body) for name, body in dump.data.items() if phase_of(name) == Phase.FORWARD.value)
+    modules = {stem_of(name): body for name, body in forward if body.get("parameters")}
+    parameters = (leaf for name, body in modules.items() for leaf in leaves(name, body) if leaf.slot == PARAMETER)
+    return sum(element_count(leaf.raw) for leaf in parameters if is_tensor(leaf.raw) and len(leaf.raw["shape"]) > 1)
 
 
 def _items(dump: Dump, key: str) -> list[dict[str, Any]]:
