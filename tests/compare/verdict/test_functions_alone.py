@@ -1,4 +1,4 @@
-"""Runs at level L1 have no modules, and no gradients with names: what leaves the step decides about other code there."""
+"""Runs at level L1 have no modules, and no gradients with names: what leaves the step decides about other code."""
 
 from __future__ import annotations
 
