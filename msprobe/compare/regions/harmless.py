@@ -101,6 +101,8 @@ class HarmlessDifferences:
         return forward.union(one for one in backward if one is not None and self._is_turned(one, Role.RESULT))
 
     def _is_turned(self, entry: int, role: Role) -> bool:
+        """Return whether all that differs in a call are values of one role, each of which the other side has in another
+        place of the call."""
         rows = self._table.rows_of(entry)
         differing = [row for row in rows if self._kind[row] > RowKind.UNCHECKED]
         if any(self._role[row] != role or self._kind[row] != RowKind.VALUE for row in differing):
@@ -379,7 +381,8 @@ class HarmlessDifferences:
         if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
-        if given and not self._rows(entry, Role.RESULT):
+        others = bool(given) and all(self._kind[row] == RowKind.VALUE for row in given)
+        if others and not self._rows(entry, Role.RESULT):
             return False
         return not given or not all(map(self.sinks.row_has_twins, given))
 
