@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sides, Sink
@@ -66,12 +67,31 @@ class Gradients:
 
     def _leaving(self, side: int) -> _ByParameter:
         """Return the gradients that leave a side of which only functions are recorded, so that no parameter has a name:
-        those that no backward call gets."""
+        those that no backward call gets, of what no forward call makes."""
         phase = Phase.BACKWARD.value
         calls = [number for number, key in enumerate(self._table.keys) if key.phase == phase and not is_module(key)]
         given = {mark_of(raw) for entry in calls for _, raw in self._sides.leaves(side, entry, INPUT)}
-        results = ((entry, *one) for entry in calls for one in self._sides.leaves(side, entry, OUTPUT))
-        return {("", str(row)): [Sink(entry, row, raw)] for entry, row, raw in results if mark_of(raw) not in given}
+        forward = self._sides.forward(side)
+        made = {mark_of(raw) for entry in forward for _, raw in self._sides.leaves(side, entry, OUTPUT)}
+        leaving: _ByParameter = {}
+        for entry in calls:
+            inputs = self._inputs_of_forward(side, entry)
+            for row, raw in self._sides.leaves(side, entry, OUTPUT):
+                of = inputs.get(self._position(side, row))
+                if mark_of(raw) not in given and (of is None or mark_of(of) not in made):
+                    leaving["", str(row)] = [Sink(entry, row, raw)]
+        return leaving
+
+    def _inputs_of_forward(self, side: int, entry: int) -> dict[str, Raw]:
+        """Return by position what the call gets of which an entry is the backward call."""
+        name = in_phase(str(self._table.entries[entry][side]), Phase.FORWARD.value)
+        number = self._table.numbers_by_name[side].get(name)
+        rows = () if number is None else self._sides.leaves(side, number, INPUT)
+        return {self._position(side, row): raw for row, raw in rows}
+
+    def _position(self, side: int, row: int) -> str:
+        leaf = (self._table.target, self._table.golden)[side][row]
+        return "" if leaf is None else leaf.suffix.rpartition(".")[2]
 
     @cached_property
     def _compared(self) -> list[_Compared]:
