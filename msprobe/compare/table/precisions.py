@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -18,7 +18,7 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_te
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools
-from msprobe.trace.leaves import element_count
+from msprobe.trace.leaves import element_count, is_shape
 
 _BYTE = 2.0**-8
 """The round-off of a number in a byte, relative to the largest one."""
@@ -52,28 +52,32 @@ def stored_precision(target: Dump, golden: Dump) -> float:
 def _stored(dump: Dump, other: Dump) -> float:
     """Return the coarsest format in bytes of what a run converts in the place of matrices that it lacks, and the other
     run has among its parameters: other data in bytes are no weights."""
-    lacking = _elements_of_matrices(other) - _elements_of_matrices(dump)
-    roundoffs = [0.0]
-    for move in _items(dump, "moves"):
-        source, made = map(find_dtype, map(str, move["cast"])) if _is_pair(move.get("cast")) else (None, None)
-        if source is None or made is None or source.itemsize > 1 or not made.unit_roundoff:
+    converted = list(_from_bytes(dump))
+    lacking = _elements_of_matrices(other) - _elements_of_matrices(dump) if converted else 0.0
+    return max((roundoff for size, roundoff in converted if size <= lacking), default=0.0)
+
+
+def _from_bytes(dump: Dump) -> Iterator[tuple[int, float]]:
+    """Yield the size of each matrix that a run converts from a format of one byte, and the round-off of that format."""
+    listed = dump.header.get("moves")
+    for move in listed if isinstance(listed, list) else ():
+        if not isinstance(move, dict) or not _is_pair(move.get("cast")):
             continue
-        sizes = [prod(map(int, lengths)) for to in move.get("to", ()) if len(lengths := _lengths(to)) > 1]
-        if source.kind is not DtypeKind.BOOL and 1 < max(sizes, default=0) <= lacking:
-            roundoffs.append(source.unit_roundoff or _BYTE)
-    return max(roundoffs)
+        source, made = map(find_dtype, map(str, move["cast"]))
+        if source is None or made is None or not made.unit_roundoff or source.kind is DtypeKind.BOOL:
+            continue
+        places = move.get("to") if source.itemsize == 1 else None
+        for place in places if isinstance(places, list) else ():
+            if len(lengths := _lengths(place)) > 1:
+                yield prod(map(int, lengths)), source.unit_roundoff or _BYTE
 
 
 def _elements_of_matrices(dump: Dump) -> float:
     forward = ((name, body) for name, body in dump.data.items() if phase_of(name) == Phase.FORWARD.value)
-    modules = {stem_of(name): body for name, body in forward if body.get("parameters")}
-    parameters = (leaf for name, body in modules.items() for leaf in leaves(name, body) if leaf.slot == PARAMETER)
-    return sum(element_count(leaf.raw) for leaf in parameters if is_tensor(leaf.raw) and len(leaf.raw["shape"]) > 1)
-
-
-def _items(dump: Dump, key: str) -> list[dict[str, Any]]:
-    listed = dump.header.get(key)
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    modules = {stem_of(name): body for name, body in forward if "parameters" in body}
+    parameters = (leaf.raw for name, body in modules.items() for leaf in leaves(name, body) if leaf.slot == PARAMETER)
+    shapes = ((raw, raw["shape"]) for raw in parameters if is_tensor(raw))
+    return sum(element_count(raw) for raw, shape in shapes if is_shape(shape) and len(shape) > 1)
 
 
 def _is_pair(cast: Any) -> bool:
