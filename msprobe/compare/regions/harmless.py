@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -40,7 +40,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float
@@ -329,7 +329,7 @@ class HarmlessDifferences:
     def _first_wrong(self) -> int:
         """The first call in which what is wrong in the end arises: behind all calls where that is not known, 0 where
         nothing is."""
-        if self.sinks.agree or not self.sinks.comparable or not self._table.alone:
+        if self.sinks.agree or not (self.sinks.comparable or self._table.across) or not self._table.alone:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)
@@ -346,11 +346,20 @@ class HarmlessDifferences:
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
             return False
-        given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(map(self.sinks.row_has_twins, given)):
-            return False  # a mask, or a larger summand, may hide them in the results
         results = list(self._results(entry))
+        given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
+        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
+            return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
+
+    def _is_shown_by(self, row: int, results: Sequence[int]) -> bool:
+        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
+        mask in another form, of which a softmax makes the same."""
+        size = min(_largest(raw) for raw in self._table.tensors(row))
+        return all(
+            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
+            for one in results
+        )
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
@@ -680,6 +689,11 @@ class HarmlessDifferences:
             if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
         ]
         return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
+
+
+def _largest(raw: Mapping[str, Any]) -> float:
+    """Return the size of the largest element of a recorded tensor, in units of the data."""
+    return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST))
 
 
 def _is_inside(key: EntryKey, path: str) -> bool:

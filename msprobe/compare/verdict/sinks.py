@@ -122,9 +122,11 @@ class Sinks:
 
     @cached_property
     def agree(self) -> bool:
-        """Whether every value that leaves the step has a twin, and the programs read the same in the end. Two
-        frameworks, a model file and merged ranks record other calls and results, so that theirs say nothing."""
-        return self.comparable and math.isfinite(self.apart) and not self._reads.are_others
+        """Whether every value that leaves the step has a twin, and the programs read the same in the end. A model file
+        and merged ranks record other calls and results, so that theirs say nothing; of two frameworks nothing where
+        they are others."""
+        comparable = self.comparable or self._table.across
+        return comparable and math.isfinite(self.apart) and not self._reads.are_others
 
     @property
     def are_others(self) -> bool:
