@@ -82,6 +82,10 @@ class Gradients:
                     leaving["", str(row)] = [Sink(entry, row, raw)]
         return leaving
 
+    def elements(self, side: int) -> float:
+        """Return how many elements the gradients of a side have, those of one pass counted."""
+        return sum(element_count(sinks[0].raw) for sinks in self.by_parameter[side].values())
+
     def _inputs_of_forward(self, side: int, entry: int) -> dict[str, Raw]:
         """Return by position what the call gets of which an entry is the backward call."""
         name = in_phase(str(self._table.entries[entry][side]), Phase.FORWARD.value)

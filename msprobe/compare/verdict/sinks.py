@@ -94,28 +94,34 @@ class Sinks:
 
     @property
     def _gradients_apart(self) -> float:
-        """How far the gradients are apart."""
+        """How far the gradients are apart. Where no parameter has a name, what the optimizers leave shows them too."""
         apart = self._gradients.apart
-        return self._losses_apart if not math.isfinite(apart) and self._gradients_are_shown else apart
+        if not math.isfinite(apart) and self._gradients_are_shown:
+            return self._losses_apart
+        if not math.isfinite(apart) and self._optimizers_show_gradients:
+            return self._losses.apart
+        return apart
+
+    @cached_property
+    def _optimizers_show_gradients(self) -> bool:
+        if self._gradients.have_names or not self.updates.agree:
+            return False
+        return all(self.updates.elements(side) >= self._gradients.elements(side) > 0 for side in (0, 1))
 
     @cached_property
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
-        have no like in the other run: the next step shows what they have done; where no parameter has a name, also what
-        the optimizers leave."""
-        if math.isfinite(self._gradients.apart):
-            return True
-        if self._next_agrees():
-            return not self._gradients.any_differs
-        return not self._gradients.have_names and self.updates.agree
+        have no like in the other run: the next step shows what they have done."""
+        return math.isfinite(self._gradients.apart) or (not self._gradients.any_differs and self._next_agrees())
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
 
     @cached_property
     def forward_agrees(self) -> bool:
-        """Whether all results and the losses, or what the programs read, have twins: the step began with the same."""
-        shown = [apart for apart in (self._losses.apart, self._reads.apart) if math.isfinite(apart)]
+        """Whether all results and the losses, or what the programs read, have twins: the step began with the same.
+        Without modules the losses have to show it."""
+        shown = math.isfinite(self._losses.apart) or (self._gradients.have_names and math.isfinite(self._reads.apart))
         if not shown or not self.comparable or self._reads.are_others:
             return False
         return _largest(self._results_apart()) < math.inf
@@ -133,7 +139,7 @@ class Sinks:
         """Whether the losses of both sides are others; without losses, the numbers that both programs read; where no
         parameter has a name, also the gradients that leave."""
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
-            unnamed = all(self._gradients.by_parameter) and not self._gradients.have_names
+            unnamed = not self._table.loose and all(self._gradients.by_parameter) and not self._gradients.have_names
             others = unnamed and not math.isfinite(self._gradients_apart)
             return self.comparable and (others or self._reads.are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)

@@ -46,6 +46,10 @@ class Updates:
         agree = all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
         return agree or self._next_agrees()
 
+    def elements(self, side: int) -> float:
+        """Return how many elements the updates of a side leave."""
+        return sum(map(element_count, self._results(side)))
+
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
         is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor."""
