@@ -111,8 +111,11 @@ class Gradients:
     @property
     def any_differs(self) -> bool:
         """Whether a parameter that both sides have by name, in one shape, has another gradient."""
-        if not self.have_names:
-            return False
+        return self.have_names and self.any_pair_differs
+
+    @cached_property
+    def any_pair_differs(self) -> bool:
+        """Whether the gradients of one parameter, or without names of one call, differ in one shape."""
         of_one_shape = (one for one in self._compared if _shapes(one.sinks) == _shapes(one.others))
         return not all(math.isfinite(one.apart) for one in of_one_shape)
 

@@ -90,7 +90,8 @@ class Sinks:
         """How far the losses are apart. Where numbers are taken for losses that are none (those of micro-batches, a
         gradient that is handed on, a loss that is scaled), all gradients and what the programs read say more."""
         apart = self._losses.apart
-        return self._reads.apart if not math.isfinite(apart) and self._gradients_are_shown else apart
+        others = not math.isfinite(apart) and self._gradients.have_names
+        return self._reads.apart if others and self._gradients_are_shown else apart
 
     @property
     def _gradients_apart(self) -> float:
@@ -104,15 +105,24 @@ class Sinks:
 
     @cached_property
     def _optimizers_show_gradients(self) -> bool:
-        if self._gradients.have_names or not self.updates.agree:
+        if self._gradients.have_names or self._gradient_differs or not self.updates.agree:
             return False
-        return all(self.updates.elements(side) >= self._gradients.elements(side) > 0 for side in (0, 1))
+        gradients = min(map(self._gradients.elements, (0, 1)))  # one side may have those of each use
+        return gradients > 0 and all(self.updates.elements(side) >= gradients for side in (0, 1))
 
     @cached_property
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
         have no like in the other run: the next step shows what they have done."""
-        return math.isfinite(self._gradients.apart) or (not self._gradients.any_differs and self._next_agrees())
+        return math.isfinite(self._gradients.apart) or (not self._gradient_differs and self._next_agrees())
+
+    @property
+    def _gradient_differs(self) -> bool:
+        """Whether a gradient has a like that differs: by the name of its parameter, else by its call, where both sides
+        have as many calls with gradients, and the same code."""
+        target, golden = map(len, self._gradients.by_parameter)
+        by_call = target == golden and not self._gradients.have_names and not self.are_of_other_code
+        return self._gradients.any_differs or (by_call and self._gradients.any_pair_differs)
 
     def _results_apart(self) -> Iterator[float]:
         return (self._result_apart(side, sink) for side in (0, 1) for sink in self._results[side])
