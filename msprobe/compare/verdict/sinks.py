@@ -31,6 +31,8 @@ from msprobe.trace.likeness import is_float
 
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
+_OTHER_ROUNDING = 2.0
+"""How many tolerances a row may be apart beside other code."""
 _Place = tuple[str, str]
 """A function or module, and the place of one of its results."""
 
@@ -56,6 +58,7 @@ class Sinks:
     ) -> None:
         self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
+        self._tolerance = judged.tolerance
         # rows tell of two precisions where pairs of calls have them, which few do in other code
         self.coarsest = max(float(measured.passed.max(initial=0.0)), coarser_precision(table))
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
@@ -173,17 +176,17 @@ class Sinks:
         return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
     def make_up_for(self, entry: int) -> bool:
-        """Return whether what leaves the step agrees much better than the values of an entry do. Beside other code,
-        which rounds otherwise, these may be as far apart as what leaves the step."""
+        """Return whether what leaves the step agrees much better than the values of an entry do, or beside other code,
+        which rounds otherwise, as well as these, which are near their tolerance."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if self._table.alone and all(self._is_near(row) for row in rows):
+        if self._table.alone and entry not in self.updates.calls and all(map(self._is_near, rows)):
             return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
     def _is_near(self, row: int) -> bool:
         values = self._kind[row] == RowKind.VALUE and self._table.tensors(row)
-        return bool(values) and bool(self._worst[row] <= self.twins.allowed(*values))
+        return bool(values) and bool(self._worst[row] <= _OTHER_ROUNDING * self._tolerance[row])
 
     def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""
