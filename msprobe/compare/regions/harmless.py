@@ -239,7 +239,9 @@ class HarmlessDifferences:
     def _is_used_elsewhere(self, row: int) -> bool:
         """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
         calls come in another order."""
-        return self._kind[row] not in _NOT_RETURNED and self.sinks.agree and self.sinks.row_has_twins(row)
+        if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
+            return False  # a value that is so near may be a twin of the same parameter before an update
+        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
