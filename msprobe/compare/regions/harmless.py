@@ -378,6 +378,7 @@ class HarmlessDifferences:
             and (self._has_argument_made_up_for(entry) or not self._has_another_form(entry))
             and (self._has_argument_made_up_for(entry) or not self._makes_others_of_same(entry))
             and self._is_shown(entry)
+            and not self.sinks.gets_another_parameter(self._rows(entry, Role.INPUT))
             and self.sinks.make_up_for(entry)
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
 
 from msprobe.compare.records.entries import is_module
@@ -175,6 +175,17 @@ class Sinks:
         """Whether all losses and results have a twin, and gradients of them are what has none."""
         return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
+    def gets_another_parameter(self, rows: Iterable[int]) -> bool:
+        """Return whether one of these rows has another value of a parameter, where no modules tell what one is."""
+        if self._gradients.have_names:
+            return False
+        pairs = ((row, self._table.tensors(row)) for row in rows if self._kind[row] == RowKind.VALUE)
+        others = (pair for row, pair in pairs if len(pair) == 2 and self._worst[row] > self.twins.allowed(*pair))
+        return any(
+            all(mark_of(raw) in known for raw, known in zip(pair, self.updates.parameters, strict=True))
+            for pair in others
+        )
+
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do, or beside other code,
         which rounds otherwise, as well as these, which are near their tolerance."""
@@ -320,12 +331,13 @@ class Sinks:
         )
 
     def is_made_up_for(self, row: int) -> bool:
-        """Return whether the calls outside of modules that get the values of a row make what has twins of it."""
-        entry = self._entry_of(row)
+        """Return whether the calls outside of modules that get the values of a row make what has twins of it, which are
+        much closer than the values of the row."""
+        entry, near = self._entry_of(row), _MUCH_CLOSER * float(self._worst[row])
         for side, raw in self._tensors(row):
             users = (user for user in self._uses[side].of_whole(raw) if user > entry)
             results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
-            twins = [self.has_twin(side, made, value) for made, value in results]
+            twins = [self._value_apart(side, made, value) <= near for made, value in results]
             if not twins or not all(twins):
                 return False
         return True

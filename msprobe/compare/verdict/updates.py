@@ -46,6 +46,20 @@ class Updates:
         agree = all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
         return agree or self._next_agrees()
 
+    @cached_property
+    def parameters(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
+        """By side what calls outside of modules change in place: without modules nothing else tells parameters."""
+        target, golden = (
+            frozenset(
+                mark_of(raw)
+                for entry in self._calls(side)
+                if self._is_in_place(side, entry)
+                for raw in self._at(side, entry, INPUT)
+            )
+            for side in (0, 1)
+        )
+        return target, golden
+
     def elements(self, side: int) -> float:
         """Return how many elements the updates of a side leave."""
         return sum(map(element_count, self._results(side)))
