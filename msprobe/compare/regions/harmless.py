@@ -331,7 +331,7 @@ class HarmlessDifferences:
     def _first_wrong(self) -> int:
         """The first call in which what is wrong in the end arises: behind all calls where that is not known, 0 where
         nothing is."""
-        if self.sinks.agree or not (self.sinks.comparable or self._table.across) or not self._table.alone:
+        if self.sinks.agree or not self.sinks.may_agree or not self._table.alone:
             return 0
         if self.sinks.losses_agree:
             return len(self._table.keys)

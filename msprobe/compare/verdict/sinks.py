@@ -56,7 +56,8 @@ class Sinks:
         dumps: Sequence[Dump],
         next_agrees: Callable[[], bool] | None = None,
     ) -> None:
-        self.comparable = not (dumps[0].merged or table.across or table.model_file is not None)
+        self.may_agree = not (dumps[0].merged or table.model_file is not None)
+        self.comparable = self.may_agree and not table.across
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self._tolerance = judged.tolerance
         # rows tell of two precisions where pairs of calls have them, which few do in other code
@@ -144,8 +145,7 @@ class Sinks:
         """Whether every value that leaves the step has a twin, and the programs read the same in the end. A model file
         and merged ranks record other calls and results, so that theirs say nothing; of two frameworks nothing where
         they are others."""
-        comparable = self.comparable or self._table.across
-        return comparable and math.isfinite(self.apart) and not self._reads.are_others
+        return self.may_agree and math.isfinite(self.apart) and not self._reads.are_others
 
     @property
     def are_others(self) -> bool:
