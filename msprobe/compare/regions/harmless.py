@@ -373,12 +373,11 @@ class HarmlessDifferences:
             return True
         if key.phase == Phase.BACKWARD.value and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
             return False
+        arises = self._has_another_form(entry) or self._makes_others_of_same(entry)
         return (
             self._may_be_harmless(entry)
-            and (self._has_argument_made_up_for(entry) or not self._has_another_form(entry))
-            and (self._has_argument_made_up_for(entry) or not self._makes_others_of_same(entry))
+            and (not arises or self._has_argument_made_up_for(entry))
             and self._is_shown(entry)
-            and not self.sinks.gets_another_parameter(self._rows(entry, Role.INPUT))
             and self.sinks.make_up_for(entry)
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 
 from msprobe.compare.records.entries import is_module
@@ -25,6 +25,7 @@ from msprobe.compare.verdict.updates import Updates
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 from msprobe.trace.leaves import as_float
 from msprobe.trace.likeness import is_float
@@ -109,7 +110,7 @@ class Sinks:
 
     @cached_property
     def _optimizers_show_gradients(self) -> bool:
-        if self._gradients.have_names or self._gradient_differs or not self.updates.agree:
+        if self._gradients.have_names or self._gradient_differs or not self.updates.leave_the_same:
             return False
         gradients = min(map(self._gradients.elements, (0, 1)))  # one side may have those of each use
         return gradients > 0 and all(self.updates.elements(side) >= gradients for side in (0, 1))
@@ -117,8 +118,12 @@ class Sinks:
     @cached_property
     def _gradients_are_shown(self) -> bool:
         """Whether the gradients agree. Those of other parameters (a product of two matrices, a norm and a direction)
-        have no like in the other run: the next step shows what they have done."""
-        return math.isfinite(self._gradients.apart) or (not self._gradient_differs and self._next_agrees())
+        have no like in the other run: the next step shows what they have done. Without names, no gradient is known to
+        agree, and losses in 16 bits do not show what one update does."""
+        if math.isfinite(self._gradients.apart):
+            return True
+        shows = self._gradients.have_names or self.coarsest <= FLOAT32_ROUNDOFF
+        return shows and not self._gradient_differs and self._next_agrees()
 
     @property
     def _gradient_differs(self) -> bool:
@@ -175,27 +180,16 @@ class Sinks:
         """Whether all losses and results have a twin, and gradients of them are what has none."""
         return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
-    def gets_another_parameter(self, rows: Iterable[int]) -> bool:
-        """Return whether one of these rows has another value of a parameter, where no modules tell what one is."""
-        if self._gradients.have_names:
-            return False
-        pairs = ((row, self._table.tensors(row)) for row in rows if self._kind[row] == RowKind.VALUE)
-        others = (pair for row, pair in pairs if len(pair) == 2 and self._worst[row] > self.twins.allowed(*pair))
-        return any(
-            all(mark_of(raw) in known for raw, known in zip(pair, self.updates.parameters, strict=True))
-            for pair in others
-        )
-
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do, or beside other code,
         which rounds otherwise, as well as these, which are near their tolerance."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if self._table.alone and entry not in self.updates.calls and all(map(self._is_near, rows)):
+        if self._table.alone and entry not in self.updates.calls and all(map(self._is_at_tolerance, rows)):
             return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
-    def _is_near(self, row: int) -> bool:
+    def _is_at_tolerance(self, row: int) -> bool:
         values = self._kind[row] == RowKind.VALUE and self._table.tensors(row)
         return bool(values) and bool(self._worst[row] <= _OTHER_ROUNDING * self._tolerance[row])
 
@@ -237,9 +231,7 @@ class Sinks:
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
-        leaves = self._table.target[row], self._table.golden[row]
-        tensors = ((side, leaf.raw) for side, leaf in enumerate(leaves) if leaf is not None and is_tensor(leaf.raw))
-        return all(self.has_twin(side, row, raw) for side, raw in tensors)
+        return all(self.has_twin(side, row, raw) for side, raw in self._tensors(row))
 
     def _row_apart(self, row: int) -> float:
         """Return how far the two values of a row are apart, infinite where they differ or one side lacks it."""

@@ -36,29 +36,23 @@ class Updates:
 
     @cached_property
     def agree(self) -> bool:
-        """Whether each side updates parameters in its own way, and leaves the same ones: as tensors, or all together
-        where they are fused or split; or the next step, which begins with them, computes the same."""
-        alone = any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone)
-        if self._table.updated or not (alone or self._of_others):
-            return False  # parameters of one name are compared one by one (``exemptions.other_optimizers``)
-        results = [self._results(side) for side in (0, 1)]
-        left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
-        agree = all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
-        return agree or self._next_agrees()
+        """Whether each side updates parameters in its own way, and leaves the same ones; or the next step, which begins
+        with them, computes the same."""
+        return self._are_others and (self.leave_the_same or self._next_agrees())
 
     @cached_property
-    def parameters(self) -> tuple[frozenset[Mark], frozenset[Mark]]:
-        """By side what calls outside of modules change in place: without modules nothing else tells parameters."""
-        target, golden = (
-            frozenset(
-                mark_of(raw)
-                for entry in self._calls(side)
-                if self._is_in_place(side, entry)
-                for raw in self._at(side, entry, INPUT)
-            )
-            for side in (0, 1)
-        )
-        return target, golden
+    def _are_others(self) -> bool:
+        """Whether the sides update in other ways; parameters of one name are compared one by one, as
+        ``exemptions.other_optimizers`` pairs them."""
+        alone = any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone)
+        return not self._table.updated and (alone or self._of_others)
+
+    @cached_property
+    def leave_the_same(self) -> bool:
+        """Whether both sides leave the same values: as tensors, or all together where they are fused or split."""
+        results = [self._results(side) for side in (0, 1)]
+        left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
+        return all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
 
     def elements(self, side: int) -> float:
         """Return how many elements the updates of a side leave."""
