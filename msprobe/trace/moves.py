@@ -51,6 +51,7 @@ class Move(NamedTuple):
         number: that of the next recorded call.
         parent: the module call around it.
         line: the innermost frame of the program.
+        cast: the dtypes of what it gets and returns where it converts, as they are recorded.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Move(NamedTuple):
     number: int
     parent: str | None
     line: str | None
+    cast: tuple[str, ...] = ()
 
     @property
     def turns(self) -> bool:
@@ -208,7 +210,9 @@ def _read(dump: Dump, names: Container[str]) -> Iterator[Move]:
             continue
         given, made = (tuple(_places(item.get(key))) for key in ("from", "to"))
         number = passed[min(max(item["after"], 0), len(passed) - 1)]
-        yield Move(item["call"], given, made, number, _text(item.get("parent")), _text(item.get("line")))
+        cast = item.get("cast")
+        dtypes = tuple(map(str, cast)) if isinstance(cast, list) and len(cast) == 2 else ()
+        yield Move(item["call"], given, made, number, _text(item.get("parent")), _text(item.get("line")), dtypes)
 
 
 def _places(places: Any) -> Iterator[_Place]:

@@ -19,6 +19,7 @@ from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools
 from msprobe.trace.leaves import element_count, is_shape
+from msprobe.trace.moves import moves_of
 
 _BYTE = 2.0**-8
 """The round-off of a number in a byte, relative to the largest one."""
@@ -59,17 +60,13 @@ def _stored(dump: Dump, other: Dump) -> float:
 
 def _from_bytes(dump: Dump) -> Iterator[tuple[int, float]]:
     """Yield the size of each matrix that a run converts from a format of one byte, and the round-off of that format."""
-    listed = dump.header.get("moves")
-    for move in listed if isinstance(listed, list) else ():
-        if not isinstance(move, dict) or not _is_pair(move.get("cast")):
+    for move in moves_of(dump, ()) if dump.header.get("moves") else ():
+        source, made = map(find_dtype, move.cast) if move.cast else (None, None)
+        if source is None or made is None or not made.unit_roundoff:
             continue
-        source, made = map(find_dtype, map(str, move["cast"]))
-        if source is None or made is None or not made.unit_roundoff or source.kind is DtypeKind.BOOL:
-            continue
-        places = move.get("to") if source.itemsize == 1 else None
-        for place in places if isinstance(places, list) else ():
-            if len(lengths := _lengths(place)) > 1:
-                yield prod(map(int, lengths)), source.unit_roundoff or _BYTE
+        if source.itemsize == 1 and source.kind is not DtypeKind.BOOL:
+            sizes = (prod(place.shape) for place in move.made if len(place.shape) > 1)
+            yield from ((size, source.unit_roundoff or _BYTE) for size in sizes)
 
 
 def _elements_of_matrices(dump: Dump) -> float:
@@ -78,15 +75,6 @@ def _elements_of_matrices(dump: Dump) -> float:
     parameters = (leaf.raw for name, body in modules.items() for leaf in leaves(name, body) if leaf.slot == PARAMETER)
     shapes = ((raw, raw["shape"]) for raw in parameters if is_tensor(raw))
     return sum(element_count(raw) for raw, shape in shapes if is_shape(shape) and len(shape) > 1)
-
-
-def _is_pair(cast: Any) -> bool:
-    return isinstance(cast, list) and len(cast) == 2
-
-
-def _lengths(place: Any) -> list[str]:
-    lengths = str(place).partition(" ")[0].split(",")
-    return lengths if all(map(str.isdecimal, lengths)) else []
 
 
 def _usual_format(leaves: Iterable[Leaf | None]) -> float:

@@ -60,7 +60,7 @@ class Sinks:
         self.may_agree = not (dumps[0].merged or table.model_file is not None)
         self.comparable = self.may_agree and not table.across
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
-        self._tolerance = judged.tolerance
+        self._tolerance, self._two_precisions = judged.tolerance, bool(measured.other_formats.any())
         # rows tell of two precisions where pairs of calls have them, which few do in other code
         self.coarsest = max(float(measured.passed.max(initial=0.0)), coarser_precision(table))
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
@@ -181,8 +181,8 @@ class Sinks:
         return all(self._gradients.by_parameter) and not any(True for side in (0, 1) for _ in self.wrong(side))
 
     def make_up_for(self, entry: int) -> bool:
-        """Return whether what leaves the step agrees much better than the values of an entry do, or beside other code,
-        which rounds otherwise, as well as these, which are near their tolerance."""
+        """Return whether what leaves the step agrees much better than the values of an entry do, or whether these are
+        near their tolerance, beside other code, which rounds otherwise."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if self._table.alone and entry not in self.updates.calls and all(map(self._is_at_tolerance, rows)):
             return True
@@ -190,8 +190,11 @@ class Sinks:
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
     def _is_at_tolerance(self, row: int) -> bool:
-        values = self._kind[row] == RowKind.VALUE and self._table.tensors(row)
-        return bool(values) and bool(self._worst[row] <= _OTHER_ROUNDING * self._tolerance[row])
+        if self._kind[row] != RowKind.VALUE:
+            return False
+        # a weight in bytes is off by the same for all rows of a batch, which no tolerance of a call knows
+        coarser = self.twins.allowed(*self._table.tensors(row)) if self._two_precisions else 0.0
+        return bool(self._worst[row] <= max(coarser, _OTHER_ROUNDING * self._tolerance[row]))
 
     def wrong(self, side: int) -> Iterator[tuple[int, Raw]]:
         """Yield the losses and results of a side that have no twin, each with the entry that makes it."""

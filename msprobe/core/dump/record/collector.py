@@ -389,9 +389,9 @@ class Collector:
             }
             if parent is not None and parent != UNRELATED:
                 item["parent"] = parent
-            dtypes = [str(getattr(value, "dtype", "")) for value in (*positional[:1], result)]
-            if len(set(dtypes)) == 2 and all(dtypes):
-                item["cast"] = dtypes
+            dtypes = [getattr(value, "dtype", None) for value in (*positional[:1], result)]
+            if None not in dtypes and dtypes[0] != dtypes[-1]:
+                item["cast"] = list(map(str, dtypes))
             recorder.sink.write(HeaderItem("moves", item))
 
     def _setting(self, value: Any) -> Node:
