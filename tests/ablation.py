@@ -1,8 +1,9 @@
 """What each rule of a comparison earns: ``python -m tests.ablation CACHE [--only PATTERN] [--rules PATTERN]``.
 
 A rule is a function of the engine that answers a question: it returns whether, which or why, or nothing. One is
-switched off at a time (it returns nothing), over recordings of all sets, and the cases are printed that it decides, by
-set. A rule that decides no case of a set but the one it was made for is a case of that set in disguise.
+switched off at a time (it returns nothing), with ``--files`` all of one file, over recordings of all sets, and the
+cases are printed that it decides, by set. A rule that decides no case of a set but the one it was made for is a case of
+that set in disguise.
 
 A case is judged again without a rule only where the rule said something about it: all rules are watched in one pass.
 """
@@ -129,14 +130,20 @@ def _says(value: Any) -> bool:
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
-    """Switch a rule off."""
-    rule = rules()[name]
-    code = rule.function.__code__
-    rule.function.__code__ = rule.off
+    """Switch a rule off, or all rules of a file."""
+    off = [rule for rule in rules().values() if name in {rule.name, _file(rule.name)}]
+    before = [rule.function.__code__ for rule in off]
+    for rule in off:
+        rule.function.__code__ = rule.off
     try:
         yield
     finally:
-        rule.function.__code__ = code
+        for rule, code in zip(off, before, strict=True):
+            rule.function.__code__ = code
+
+
+def _file(rule: str) -> str:
+    return rule.partition(":")[0]
 
 
 def watch(number: int, recordings: Path) -> tuple[int, Answer, frozenset[str]]:
@@ -147,7 +154,7 @@ def watch(number: int, recordings: Path) -> tuple[int, Answer, frozenset[str]]:
 
 
 def decided(name: str, answers: Sequence[tuple[int, Answer]], recordings: Path) -> list[tuple[str, bool]]:
-    """Return the cases that a rule decides, and whether its answer is the right one; no more than ``ENOUGH`` pairs."""
+    """Return the cases that a rule or file decides, and whether its answer is right; no more than ``ENOUGH`` pairs."""
     changed: dict[str, tuple[str, bool]] = {}
     for number, answer in answers:
         with without(name), _limited():
@@ -192,6 +199,7 @@ def main() -> int:
     parser.add_argument("cache", type=Path, help="recordings of tests.real_models.evaluate and tests.upgrades.evaluate")
     parser.add_argument("--only", default="", help="regular expression that the name of a case holds")
     parser.add_argument("--rules", default="", help="regular expression that the name of a rule holds")
+    parser.add_argument("--files", action="store_true", help="switch all rules of a file off together")
     parser.add_argument("--every", type=int, default=1, help="take every so-many-th case")
     parser.add_argument("--most", type=int, default=60, help="try a rule in no more than so many cases, by chance")
     parser.add_argument("--jobs", type=int, default=2)
@@ -201,9 +209,10 @@ def main() -> int:
     spoken: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
     with ProcessPoolExecutor(options.jobs) as pool:
         for number, answer, names in pool.map(partial(watch, recordings=options.cache), numbers, chunksize=4):
-            for name in names:
+            for name in {_file(rule) if options.files else rule for rule in names}:
                 spoken[name].append((number, answer))
-        chosen = sorted((name for name in rules() if re.search(options.rules, name)), key=lambda one: len(spoken[one]))
+        of_all = {_file(rule) if options.files else rule for rule in rules()}
+        chosen = sorted((name for name in of_all if re.search(options.rules, name)), key=lambda one: len(spoken[one]))
         cases = [random.Random(0).sample(spoken[name], min(options.most, len(spoken[name]))) for name in chosen]
         answers = pool.map(partial(decided, recordings=options.cache), chosen, cases)
         for name, changed in zip(chosen, answers, strict=True):
