@@ -71,7 +71,7 @@ def make_backend(
     ops = TorchTensorOps(config.precision, unwritten=unwritten, arrivals=in_flight)
     settled = SettledBeforeCaptures(ops.settle)
     packages: list[PackageTap] = [
-        TorchMemoryTap(unwritten, thread, table["apis"]["Tensor"]),
+        TorchMemoryTap(unwritten, thread, {*table["apis"]["Tensor"], *table["extra"]["Tensor"]}),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),

@@ -29,6 +29,9 @@ class ValueFlow:
         self._results = Results(
             ((entry, raw) for entry in entries for raw in self.values_of(entry, OUTPUT)), self._inputs
         )
+        self._shown: dict[int, bool] = {}
+        self._users_of: dict[int, Set[int]] = {}
+        self._given_alone: dict[int, Set[Signature | None]] = {}
 
     def values_of(self, entry: int, slot: str) -> Iterator[Mapping[str, Any]]:
         """Return the tensors that this side has in a slot of an entry."""
@@ -54,31 +57,39 @@ class ValueFlow:
 
     def is_shown(self, entry: int) -> bool:
         """Return whether a call of both sides gets a value that this entry returns, or what other calls make of it."""
-        waiting, visited = [entry], {entry}
+        waiting = [entry]
         while waiting:
-            users = self._users(waiting.pop()) - visited
-            if any(user not in self.alone for user in users):
-                return True
-            visited |= users
-            waiting += users
-        return False
+            users = self._users(waiting[-1])  # all of them are later calls
+            unknown = [user for user in users if user in self.alone and user not in self._shown]
+            shown = any(user not in self.alone or self._shown.get(user, False) for user in users)
+            if shown or not unknown:
+                self._shown[waiting.pop()] = shown
+            else:
+                waiting.append(unknown[0])
+        return self._shown[entry]
 
     def passes_on(self, entry: int) -> bool:
         """Return whether all that an entry returns comes from calls of both sides, as what a wrapper returns does."""
         makers = [self.maker(raw, entry) for raw in self.values_of(entry, OUTPUT)]
         return bool(makers) and all(maker is not None and maker not in self.alone for maker in makers)
 
-    def _users(self, entry: int) -> set[int]:
+    def _users(self, entry: int) -> Set[int]:
         """Return the later calls that get a value that this entry returns, and that no call of both sides returns."""
-        signatures = {signature_of(raw) for raw in self.values_of(entry, OUTPUT)} - {None}
-        users = {user for signature in signatures for user in self._users_by_value.get(signature, ()) if user > entry}
-        return {user for user in users if any(self._is_made_alone(raw, signatures, user) for raw in self._inputs(user))}
+        if entry not in self._users_of:
+            signatures = {signature_of(raw) for raw in self.values_of(entry, OUTPUT)} - {None}
+            users = {user for one in signatures for user in self._users_by_value.get(one, ()) if user > entry}
+            self._users_of[entry] = {user for user in users if not signatures.isdisjoint(self._made_alone(user))}
+        return self._users_of[entry]
+
+    def _made_alone(self, user: int) -> Set[Signature | None]:
+        """Return the values that a call gets of calls of this side alone."""
+        if user not in self._given_alone:
+            raws = self._inputs(user)
+            self._given_alone[user] = {signature_of(raw) for raw in raws if self.maker(raw, user) in self.alone}
+        return self._given_alone[user]
 
     def _inputs(self, entry: int) -> Iterator[Mapping[str, Any]]:
         return self.values_of(entry, INPUT)
-
-    def _is_made_alone(self, raw: Mapping[str, Any], signatures: Collection[Signature | None], user: int) -> bool:
-        return signature_of(raw) in signatures and self.maker(raw, user) in self.alone
 
     @cached_property
     def _users_by_value(self) -> dict[Signature | None, list[int]]:

@@ -56,19 +56,21 @@ class Reads:
         return min(alone, twins.joined_distance(*raws), self._numbers_apart(twins))
 
     def _numbers_apart(self, twins: Twins) -> float:
-        """Return how far the numbers of both programs are apart, relative to the largest of each read. Those without a
-        like are compared as sums, as a program may add up what it has read; where all that one program reads has one,
-        the other may read as many more. Infinite where they are others, or not known."""
+        """Return how far the numbers of both programs are apart, relative to the largest of each read: those of one may
+        be sums or means of what the other reads one by one, in the same order; where all that one program reads has a
+        like, the other may read as many more. Infinite where they are others, or not known."""
         if any(not len(read.numbers) for own in self._reads for read in own):
             return math.inf
+        target, golden = (np.concatenate([read.numbers for read in own]) for own in self._reads)
+        if math.isfinite(apart := min(_sums_apart(target, golden), _sums_apart(golden, target))):
+            return apart
         sides = [_nearest(own, others, twins) for own, others in (self._reads, self._reads[::-1])]
-        left = [np.concatenate([numbers[~np.isfinite(apart)] for numbers, apart in side]) for side in sides]
-        alike = [np.concatenate([apart[np.isfinite(apart)] for _, apart in side]) for side in sides]
-        fewer = min((0, 1), key=lambda side: len(left[side]))
-        if not len(left[fewer]):
-            return float(alike[fewer].max()) if len(left[1 - fewer]) <= len(alike[1 - fewer]) else math.inf
-        apart = abs(left[0].sum() - left[1].sum()) / max(*(float(np.abs(one).sum()) for one in left))
-        return float(apart) if apart <= EQUAL and len(left[fewer]) <= len(alike[fewer]) else math.inf
+        alike = [one[np.isfinite(one)] for one in sides]
+        lacking = [len(one) - len(like) for one, like in zip(sides, alike, strict=True)]
+        fewer = int(lacking[1] < lacking[0])
+        if lacking[fewer] or lacking[1 - fewer] > len(alike[1 - fewer]):
+            return math.inf
+        return float(alike[fewer].max())
 
     @cached_property
     def _reads(self) -> tuple[list[_Read], list[_Read]]:
@@ -90,9 +92,24 @@ def _numbers(found: object, raw: Raw) -> _Floats:
     return np.array([as_float(number) for number in found] if isinstance(found, list) and whole else [])
 
 
-def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> list[tuple[_Floats, _Floats]]:
-    """Return the numbers of each read of a program, and how far the nearest of the other program is from each; infinite
-    where that is farther than a twin may be. A minus that a program puts before what it has read leaves no record."""
+def _sums_apart(sums: _Floats, numbers: _Floats) -> float:
+    """Return how far ``sums`` are from sums, or means, of consecutive ``numbers``, but for their signs, relative to the
+    absolute values that are added up; infinite where they are none of all of them."""
+    largest, first = 0.0, 0
+    for wanted in abs(sums):
+        totals, scales = np.cumsum(numbers[first:]), np.cumsum(abs(numbers[first:]))
+        counts = np.arange(1, len(totals) + 1)
+        apart = np.minimum(abs(abs(totals) - wanted), abs(abs(totals) / counts - wanted) * counts)
+        near = np.flatnonzero(apart <= EQUAL * np.maximum(scales, 1e-300))
+        if not len(near):
+            return math.inf
+        first, largest = first + int(near[0]) + 1, max(largest, float(apart[near[0]] / max(scales[near[0]], 1e-300)))
+    return largest if first == len(numbers) else math.inf
+
+
+def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> _Floats:
+    """Return how far the nearest number of the other program is from each that a program reads; infinite where that is
+    farther than a twin may be. A minus that a program puts before what it has read leaves no record."""
     all_others = np.sort(np.abs(np.concatenate([read.numbers for read in others])))
     found = []
     for read in own:
@@ -100,5 +117,5 @@ def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> lis
         places = np.searchsorted(all_others, numbers)
         near = (all_others[np.clip(places - step, 0, len(all_others) - 1)] for step in (0, 1))
         apart = np.minimum(*(np.abs(one - numbers) for one in near)) / max(numbers.max(), 1e-300)
-        found.append((read.numbers, np.where(apart <= twins.allowed(read.raw), apart, math.inf)))
-    return found
+        found.append(np.where(apart <= twins.allowed(read.raw), apart, math.inf))
+    return np.concatenate(found)
