@@ -56,14 +56,15 @@ class Reads:
         return min(alone, twins.joined_distance(*raws), self._numbers_apart(twins))
 
     def _numbers_apart(self, twins: Twins) -> float:
-        """Return how far the numbers of both programs are apart, relative to the largest of each read: those of one may
-        be sums or means of what the other reads one by one, in the same order; where all that one program reads has a
-        like, the other may read as many more. Infinite where they are others, or not known."""
+        """Return how far the numbers of both programs are apart, relative to the largest of each read: where one reads
+        more of them than the other, it may have read one by one what the other one adds up first, or all that the other
+        one reads and as many more. Infinite where they are others, or not known."""
         if any(not len(read.numbers) for own in self._reads for read in own):
             return math.inf
         target, golden = (np.concatenate([read.numbers for read in own]) for own in self._reads)
-        if math.isfinite(apart := min(_sums_apart(target, golden), _sums_apart(golden, target))):
-            return apart
+        apart = abs(target.sum() - golden.sum()) / max(np.linalg.norm(target), np.linalg.norm(golden), 1e-300)
+        if len(target) != len(golden) and apart <= EQUAL:
+            return float(apart)
         sides = [_nearest(own, others, twins) for own, others in (self._reads, self._reads[::-1])]
         alike = [one[np.isfinite(one)] for one in sides]
         lacking = [len(one) - len(like) for one, like in zip(sides, alike, strict=True)]
@@ -90,21 +91,6 @@ def _numbers(found: object, raw: Raw) -> _Floats:
     """Return the numbers of a record, none where they are damaged."""
     whole = isinstance(found, list) and len(found) == element_count(raw)
     return np.array([as_float(number) for number in found] if isinstance(found, list) and whole else [])
-
-
-def _sums_apart(sums: _Floats, numbers: _Floats) -> float:
-    """Return how far ``sums`` are from sums, or means, of consecutive ``numbers``, but for their signs, relative to the
-    absolute values that are added up; infinite where they are none of all of them."""
-    largest, first = 0.0, 0
-    for wanted in abs(sums):
-        totals, scales = np.cumsum(numbers[first:]), np.cumsum(abs(numbers[first:]))
-        counts = np.arange(1, len(totals) + 1)
-        apart = np.minimum(abs(abs(totals) - wanted), abs(abs(totals) / counts - wanted) * counts)
-        near = np.flatnonzero(apart <= EQUAL * np.maximum(scales, 1e-300))
-        if not len(near):
-            return math.inf
-        first, largest = first + int(near[0]) + 1, max(largest, float(apart[near[0]] / max(scales[near[0]], 1e-300)))
-    return largest if first == len(numbers) else math.inf
 
 
 def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> _Floats:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, stem_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.twins import Mark, Raw, mark_of
 from msprobe.core.naming.names import Phase
@@ -58,6 +60,27 @@ class Sides:
             key = self.key(entry)
             if not is_module(key) or key.stem not in around:
                 yield entry
+
+    def are_called_as_often(self, entry: int) -> bool:
+        """Return whether both sides call the function or module of an entry as often."""
+        pair = self._table.entries[entry]
+        target, golden = (
+            0 if name is None else counts[stem_of(name)]
+            for counts, name in zip(self._calls, (pair.target, pair.golden), strict=True)
+        )
+        return target == golden
+
+    @cached_property
+    def _calls(self) -> tuple[Counter[str], Counter[str]]:
+        """By side how often each function and module is called."""
+        target, golden = (
+            [
+                self._table.entries[entry].golden if side else self._table.entries[entry].target
+                for entry in self.forward(side)
+            ]
+            for side in (0, 1)
+        )
+        return Counter(map(stem_of, filter(None, target))), Counter(map(stem_of, filter(None, golden)))
 
     def scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
         return (value for value in self.leaves(side, entry, slot) if element_count(value[1]) == 1)

@@ -279,8 +279,12 @@ class Sinks:
         return self._whole_apart(self._place(side, sink.entry, sink.row))
 
     def _has_counterpart(self, row: int) -> bool:
-        """Return whether both sides have a value of one shape in a row."""
-        return None not in (self._table.target[row], self._table.golden[row]) and self._kind[row] != RowKind.SHAPE
+        """Return whether both sides have a value of one shape in a row, of a module that both call as often: else they
+        call it for other portions, and the numbers of calls mean nothing."""
+        if None in (self._table.target[row], self._table.golden[row]) or self._kind[row] == RowKind.SHAPE:
+            return False
+        entry = self._entry_of(row)
+        return not is_module(self._table.keys[entry]) or self.sides.are_called_as_often(entry)
 
     @cached_property
     def _is_a_part(self) -> tuple[bool, bool]:
