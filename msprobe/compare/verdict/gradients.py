@@ -14,12 +14,13 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sides, Sink
 from msprobe.compare.verdict.twins import Raw, Twins, mark_of, norm_of, norm_of_all, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
 from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import is_complex, recorded_count
+from msprobe.trace.values import Signature, signature_of
 
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
@@ -104,13 +105,29 @@ class Gradients:
         for side, own in enumerate(self.by_parameter):
             for name, sinks in own.items():
                 if any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks):
-                    others = self.by_parameter[1 - side].get(name, [])
+                    others = self.by_parameter[1 - side].get(self._other_name(side, name), [])
                     found.append(_Compared(side, sinks, others, self._gradient_apart(side, sinks, others)))
         return found
 
+    def _other_name(self, side: int, name: tuple[str, str]) -> tuple[str, str]:
+        """Return the name that the other side has for a parameter: the same, else that of the one with its values."""
+        values = self._values[side].get(name)
+        others = [one for one, value in self._values[1 - side].items() if value == values is not None]
+        return others[0] if len(others) == 1 and name not in self.by_parameter[1 - side] else name
+
+    @cached_property
+    def _values(self) -> list[dict[tuple[str, str], Signature | None]]:
+        """By side what the parameters hold when the step begins, by their names."""
+        sides: list[dict[tuple[str, str], Signature | None]] = [{}, {}]
+        for side, values in enumerate(sides):
+            for entry in filter(lambda one: is_module(self._sides.key(one)), self._sides.forward(side)):
+                for row, raw in self._sides.leaves(side, entry, PARAMETER):
+                    values.setdefault((self._sides.key(entry).stem, self._position(side, row)), signature_of(raw))
+        return sides
+
     @property
     def any_differs(self) -> bool:
-        """Whether a parameter that both sides have by name, in one shape, has another gradient."""
+        """Whether a parameter that both sides have, in one shape, has another gradient."""
         return self.have_names and self.any_pair_differs
 
     @cached_property
