@@ -44,18 +44,21 @@ def coarser_precision(table: LeafTable) -> float:
 
 
 def stored_precision(target: Dump, golden: Dump) -> float:
-    """Return the unit round-off of weights that one run alone stores in bytes and converts, 0 where none does: this is
-    quantisation by design, beyond which a layer has to stand out."""
+    """Return the unit round-off of the format of one byte in which one run alone stores weights, or multiplies, 0 where
+    none does: this is quantisation by design, beyond which a layer has to stand out."""
     stored = _stored(target, golden), _stored(golden, target)
     return max(stored) if 0.0 in stored else 0.0
 
 
 def _stored(dump: Dump, other: Dump) -> float:
-    """Return the coarsest format in bytes of what a run converts in the place of matrices that it lacks, and the other
-    run has among its parameters: other data in bytes are no weights."""
+    """Return the coarsest format of what a run converts from bytes: integers in the place of matrices that it lacks,
+    and the other run has among its parameters (others are data), or numbers as many as half of its matrices hold."""
     converted = list(_from_bytes(dump))
-    lacking = _elements_of_matrices(other) - _elements_of_matrices(dump) if converted else 0.0
-    return max((roundoff for size, roundoff in converted if size <= lacking), default=0.0)
+    own = _elements_of_matrices(dump) if converted else 0.0
+    lacking = _elements_of_matrices(other) - own if converted else 0.0
+    multiplied = 2.0 * sum(size for size, roundoff in converted if roundoff != _BYTE) >= own
+    by_design = (roundoff for size, roundoff in converted if size <= lacking or (multiplied and roundoff != _BYTE))
+    return max(by_design, default=0.0)
 
 
 def _from_bytes(dump: Dump) -> Iterator[tuple[int, float]]:
