@@ -35,7 +35,7 @@ from msprobe.compare.differences.cancelled_gradients import (
 )
 from msprobe.compare.differences.row_facts import RowFacts
 from msprobe.compare.differences.statistics_arrays import largest_input
-from msprobe.compare.records.entries import OPTIMIZER, function_of, has_state
+from msprobe.compare.records.entries import CLIPPING, OPTIMIZER, function_of, has_state
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, is_tensor
@@ -111,20 +111,26 @@ class _Cancellation:
 
     def _note_lost_gradients(self) -> None:
         """Note the gradients that are so small beside those of usual size that they are the rounding of their sums,
-        also where several passes have made them, or gradients of gradients: what an optimizer squares is a gradient.
+        also where several passes have made them, or gradients of gradients: what an optimizer squares is a gradient,
+        and what is clipped.
         """
         back = np.array([key.phase in (Phase.BACKWARD.value, "parameters_grad") for key in self._table.keys], np.bool_)
         sizes = self._rms[back[self._entries] & self._result]
         usual = float(np.median(sizes[sizes > 0.0])) if (sizes > 0.0).any() else 0.0
-        small = self._updated & (self._facts.size[:, 0] < _LOST * usual)
-        squares = np.array([_SQUARING in key.stem for key in self._table.keys], np.bool_)[self._entries]
-        for entry in np.unique(self._entries[small & squares]).tolist():
+        small = self._facts.size[:, 0] < _LOST * usual
+        keys = self._table.keys
+        clips = np.array([key.parent == CLIPPING for key in keys], np.bool_)
+        squares = np.array([key.parent == OPTIMIZER and _SQUARING in key.stem for key in keys], np.bool_)
+        for entry in np.unique(self._entries[small & (clips | squares)[self._entries]]).tolist():
             leaves = [self._table.target[row] for row in self._table.rows_of(entry)]
             inputs = {
-                leaf.suffix: _fingerprint(leaf.raw) for leaf in leaves if leaf is not None and is_tensor(leaf.raw)
+                leaf.suffix: _fingerprint(leaf.raw)
+                for leaf in leaves
+                if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw)
             }
             for suffix, fingerprint in inputs.items():
-                if suffix.startswith(".input.1") and inputs.get(suffix.replace("1", "2", 1)) == fingerprint:
+                squared = suffix.startswith(".input.1") and inputs.get(suffix.replace("1", "2", 1)) == fingerprint
+                if squared or clips[entry]:
                     self._lose(fingerprint, usual)
 
     def _lose(self, fingerprint: Fingerprint, usual: float) -> None:
