@@ -30,7 +30,16 @@ from numpy.typing import NDArray
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, has_state, is_module, parents_of, path_of, stem_of
+from msprobe.compare.records.entries import (
+    CLIPPING,
+    OF_PARAMETERS,
+    EntryKey,
+    has_state,
+    is_module,
+    parents_of,
+    path_of,
+    stem_of,
+)
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
@@ -660,8 +669,13 @@ class HarmlessDifferences:
 
     def _near(self, row: int) -> float:
         """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
-        this entry are allowed."""
-        return float(max(self._tolerance[row], EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else EXACT
+        this entry are allowed. Those of a gradient that is clipped may be as far apart as where it leaves the step."""
+        (entry,) = self._table.entries_of([row])
+        near = self.sinks.twins.allowed(*self._table.tensors(row)) if self._is_clipping(entry) else EXACT
+        return float(max(self._tolerance[row], near)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else near
+
+    def _is_clipping(self, entry: int) -> bool:
+        return self._table.keys[entry].parent == CLIPPING
 
     @cached_property
     def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:
