@@ -22,6 +22,7 @@ from msprobe.compare.verdict.reads import Reads
 from msprobe.compare.verdict.sides import Sides, Sink, Uses
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
@@ -183,10 +184,12 @@ class Sinks:
 
     def make_up_for(self, entry: int) -> bool:
         """Return whether what leaves the step agrees much better than the values of an entry do, or whether these are
-        near their tolerance, beside other code, which rounds otherwise."""
+        near their tolerance, beside other code, which rounds otherwise. Gradients on the way there are nothing but
+        parts of those that leave: how much of them is rounding, those show."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if self._table.alone and entry not in self.updates.calls and all(map(self._is_at_tolerance, rows)):
-            return True
+        if self._table.alone and entry not in self.updates.calls:
+            if self._table.keys[entry].phase == Phase.BACKWARD.value or all(map(self._is_at_tolerance, rows)):
+                return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
