@@ -437,8 +437,12 @@ class HarmlessDifferences:
 
     def _is_shown_gradient(self, row: int) -> bool:
         """Return whether the other side has a gradient that one side alone passes on from here, or nothing is trained
-        by it: the gradient of a constant, or of frozen calls, which recomputation may need."""
-        return self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients
+        by it: the gradient of a constant, or of frozen calls, which recomputation may need. Of two calls that get
+        gradients of other shapes, which are a pair by chance, none passes on what the other does."""
+        if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
+            return True
+        (entry,) = self._table.entries_of([row])
+        return any(self._kind[given] == RowKind.SHAPE for given in self._rows(entry, Role.INPUT))
 
     @cached_property
     def _has_all_gradients(self) -> bool:
