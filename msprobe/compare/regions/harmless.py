@@ -374,7 +374,7 @@ class HarmlessDifferences:
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
-        if self.sinks.updates.agree and entry in self.sinks.updates.calls:
+        if entry in self.sinks.updates.calls and (self.sinks.updates.agree or self._is_in_another_order(entry)):
             return True
         if key.parent in OF_PARAMETERS:
             return False
@@ -685,8 +685,8 @@ class HarmlessDifferences:
     def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:
         """By side the tensors in calls for parameters, by function, slot and shape."""
         sides: tuple[dict[tuple[str, str, str], list[Any]], ...] = ({}, {})
-        calls = [number for number, key in enumerate(self._table.keys) if key.parent in OF_PARAMETERS]
-        for number in calls:
+        calls = {number for number, key in enumerate(self._table.keys) if key.parent in OF_PARAMETERS}
+        for number in sorted(calls | self.sinks.updates.calls):
             self._add_values(number, sides)
         return sides
 
