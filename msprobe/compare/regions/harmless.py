@@ -45,6 +45,7 @@ from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.step_end import StepEnd
+from msprobe.compare.verdict.temporaries import Temporaries
 from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
@@ -258,9 +259,11 @@ class HarmlessDifferences:
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
         module keeps for the next step; or outside of modules of a tensor that needs none: of a gradient, which an
-        optimizer gets."""
+        optimizer gets. What the forward pass itself has made is neither."""
         key = self._table.keys[entry]
         if is_module(key) or key.phase != Phase.FORWARD.value or not works_in_place(key.stem):
+            return False
+        if self._temporaries.is_changed(entry):
             return False
         body = self._data.get(self._table.entries[entry].target or "")
         outside = not key.parent and all(
@@ -450,6 +453,10 @@ class HarmlessDifferences:
         known = [_gradient_names(dump) for dump in self._dumps]
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
         return all(trained) and all(own <= names for own, names in zip(trained, known, strict=True))
+
+    @cached_property
+    def _temporaries(self) -> Temporaries:
+        return Temporaries(self._table, self.sinks.sides)
 
     @property
     def sinks(self) -> Sinks:
@@ -653,8 +660,9 @@ class HarmlessDifferences:
         ]
 
     def _is_in_another_order(self, entry: int) -> bool:
-        """Return whether the values of a call for parameters are among those of the other side for this function."""
-        stem = self._table.keys[entry].stem
+        """Return whether the values of a call for parameters are among those of the other side for this function; of
+        one that the program makes by itself in the order of their elements, as it may be for something else."""
+        stem, of_program = self._table.keys[entry].stem, self._table.keys[entry].parent not in OF_PARAMETERS
         for row in self._table.rows_of(entry):
             if self._kind[row] <= RowKind.UNCHECKED or (self._kind[row] == RowKind.SHAPE and self._shapes_of_one_side):
                 continue
@@ -667,7 +675,10 @@ class HarmlessDifferences:
                 shape = str(leaf.raw["shape"])
                 among = others.get((stem, leaf.slot, shape), ())
                 other_parameters = shape in self._shapes_of_one_side
-                if not other_parameters and not any(same_values(leaf.raw, other, self._near(row)) for other in among):
+                near = (other for other in among if same_values(leaf.raw, other, self._near(row)))
+                if of_program:
+                    near = (other for other in near if math.isfinite(self.sinks.twins.distance(leaf.raw, other)))
+                if not other_parameters and next(near, None) is None:
                     return False
         return True
 
