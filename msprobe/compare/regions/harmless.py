@@ -33,6 +33,7 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
     CLIPPING,
     OF_PARAMETERS,
+    OPTIMIZER,
     EntryKey,
     has_state,
     is_module,
@@ -286,7 +287,7 @@ class HarmlessDifferences:
         there, and so are its arguments and the gradients that it passes on."""
         key = self._table.keys[entry]
         if entry in self.sinks.updates.calls:
-            return self.sinks.updates.agree
+            return self._is_update_without_consequence(entry)
         if key.parent in OF_PARAMETERS:
             return False
         if key.phase != Phase.FORWARD.value:
@@ -377,7 +378,7 @@ class HarmlessDifferences:
 
     def _ends_with_step(self, entry: int) -> bool:
         key = self._table.keys[entry]
-        if entry in self.sinks.updates.calls and (self.sinks.updates.agree or self._is_in_another_order(entry)):
+        if entry in self.sinks.updates.calls and self._is_update_without_consequence(entry):
             return True
         if key.parent in OF_PARAMETERS:
             return False
@@ -445,7 +446,29 @@ class HarmlessDifferences:
         if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
             return True
         (entry,) = self._table.entries_of([row])
-        return any(self._kind[given] == RowKind.SHAPE for given in self._rows(entry, Role.INPUT))
+        return self._is_pair_by_chance(entry)
+
+    def _is_pair_by_chance(self, entry: int) -> bool:
+        """Return whether two calls get tensors of other shapes: then each is a call of its side alone."""
+        return any(self._kind[row] == RowKind.SHAPE for row in self._rows(entry, Role.INPUT))
+
+    def _is_update_without_consequence(self, entry: int) -> bool:
+        """Return whether a call that has a part in updates is a part of other code, or comes in another order."""
+        rules = self._is_shown_by_optimizers, self._is_in_another_order
+        return self.sinks.updates.agree or any(rule(entry) for rule in rules)
+
+    def _is_shown_by_optimizers(self, entry: int) -> bool:
+        """Return whether what optimizers get, which is the same, shows what two calls make of gradients that are a pair
+        by chance: sums and norms of a flat list of them."""
+        if not self._is_pair_by_chance(entry) or self._writes_state(entry):
+            return False
+        return self._table.keys[entry].parent not in OF_PARAMETERS and self._optimizers_agree
+
+    @cached_property
+    def _optimizers_agree(self) -> bool:
+        """Whether both sides make the same calls of optimizers, and none of these differs."""
+        calls = [number for number, key in enumerate(self._table.keys) if key.parent == OPTIMIZER]
+        return bool(calls) and all(map(self._has_both, calls)) and not self._differ_without_masks.intersection(calls)
 
     @cached_property
     def _has_all_gradients(self) -> bool:
