@@ -17,6 +17,8 @@ values (task ``structure``) and the policy ``reference`` take every such call fo
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -179,7 +181,7 @@ class OneSidedCalls:
             shown = self._is_among_gradients(number)
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
-            if not shown and self._is_other_state(number, key):
+            if not shown and self._is_other_state(number, key) and not self._leave_the_same(key, excused):
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
@@ -228,6 +230,12 @@ class OneSidedCalls:
             return False
         others = self._state[key.stem][self.table.entries[number].target is not None]
         return bool(others) and not self._are_among(number, others)
+
+    def _leave_the_same(self, key: EntryKey, excused: WithoutConsequence) -> bool:
+        """Return whether the calls of a function that change a tensor in place, on one side alone, leave the same values
+        as those of the other side, all together: an average of parameters that are fused or split."""
+        left = [list(itertools.chain.from_iterable(own.values())) for own in self._state[key.stem]]
+        return math.isfinite(excused.differences.sinks.twins.unions_distance(*left))
 
     @cached_property
     def _state(self) -> dict[str, tuple[_BySize, _BySize]]:
