@@ -38,7 +38,7 @@ from msprobe.compare.differences.statistics_arrays import largest_input
 from msprobe.compare.records.entries import CLIPPING, OPTIMIZER, function_of, has_state
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM, NORM_COLUMN, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
@@ -52,7 +52,8 @@ _SQUARING = "addcmul"
 _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
-_ANYTHING = 1e6  # no difference is as large
+ANYTHING = 1e6
+"""How much elements may differ that are nothing but rounding, relative to the largest one: no difference is as large."""
 _ELEMENTS = LARGEST.name, SMALLEST.name, "Mean"  # in units of the data
 _UPDATES = 4.0  # of the size of an update: two of opposite signs, in a random share of the elements
 
@@ -71,7 +72,8 @@ class _Cancellation:
 
     def __init__(self, measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> None:
         self._measured, self._table, self._facts, self._known = measured, table, facts, known
-        self._rows, self._norms = facts.numeric, facts.norms[:, 0]
+        self._rows = facts.numeric
+        self._norms = np.where(facts.norms[:, 0] == 0.0, facts.norms[:, 1], facts.norms[:, 0])
         self._entries = table.entry_of_row()[self._rows]
         self._result = measured.role[self._rows] == Role.RESULT
         self._rms = np.where(np.isfinite(facts.norms[:, 1]), facts.norms[:, 1], 0.0)
@@ -122,7 +124,7 @@ class _Cancellation:
         clips = np.array([key.parent == CLIPPING for key in keys], np.bool_)
         squares = np.array([key.parent == OPTIMIZER and _SQUARING in key.stem for key in keys], np.bool_)
         for entry in np.unique(self._entries[small & (clips | squares)[self._entries]]).tolist():
-            leaves = [self._table.target[row] for row in self._table.rows_of(entry)]
+            leaves = map(self._leaf, self._table.rows_of(entry))
             inputs = {
                 leaf.suffix: _fingerprint(leaf.raw)
                 for leaf in leaves
@@ -148,7 +150,7 @@ class _Cancellation:
         for position, (norm, entry, result, own) in enumerate(numbers):
             if not (own or entry == active or norm in seeds):
                 continue
-            leaf = self._table.target[int(self._rows[position])]
+            leaf = self._leaf(int(self._rows[position]))
             if leaf is None:
                 continue
             fingerprint = _fingerprint(leaf.raw)
@@ -163,6 +165,13 @@ class _Cancellation:
                 known.scales[fingerprint] = float(self._scales[position])
                 seeds.add(norm)
                 self._remember_parameter(entry, leaf.slot, leaf.suffix)
+
+    def _leaf(self, row: int) -> Leaf | None:
+        """Return what a tensor is recognised by: the target's values, or where these are zero, those of the golden run:
+        rounding may also leave nothing."""
+        target, golden = self._table.target[row], self._table.golden[row]
+        is_zero = target is not None and is_tensor(target.raw) and target.raw.get(NORM.name) == 0.0
+        return golden if is_zero and golden is not None and is_tensor(golden.raw) else target
 
     def _take_up(self, position: int, suffix: str, fingerprint: Fingerprint) -> bool:
         """Judge an input on the scale on which an earlier call left it; return whether it is noise."""
@@ -182,7 +191,7 @@ class _Cancellation:
             whole = scale * math.sqrt(max(float(self._facts.numel[position]), 1.0))
             self._inherited[place] = max(self._inherited.get(place, 0.0), whole)
         if math.isinf(scale) and not self._updated[position]:
-            free[row] = _ANYTHING
+            free[row] = ANYTHING
         else:
             self._scales[position] = math.inf if self._updated[position] else scale
         return True
@@ -230,7 +239,7 @@ class _Cancellation:
             size = max(float(self._facts.size[position, 0]), 1e-300)
             free = 0.0
             if (key.stem, _last_part(leaf.suffix)) in known.parameters:
-                free = _ANYTHING
+                free = ANYTHING
             elif is_vector(leaf.raw):
                 free = _UPDATES * known.travelled.get(name, 0.0) / size
             elsewhere = known.rounded_elsewhere.get(name)
@@ -241,13 +250,13 @@ class _Cancellation:
                 if elsewhere.loses_squares(dtype):
                     self._raise_coarsest()
             if free:
-                self._measured.free[row] = known.moved[_fingerprint(leaf.raw)] = min(free, _ANYTHING)
+                self._measured.free[row] = known.moved[_fingerprint(leaf.raw)] = min(free, ANYTHING)
 
     def _free_updated(self) -> None:
         """Let parameters after a step of which each side has an own implementation differ as those of the next step."""
         names = {in_model(stem, name) for stem, name in self._known.parameters}
         rows = [row for row, name in self._table.updated.items() if name in names]
-        self._measured.free[rows] = _ANYTHING
+        self._measured.free[rows] = ANYTHING
 
     def _free_states(self) -> None:
         """Let what a norm with running statistics gets differ as far as a bias before it, whose gradient cancels, may
@@ -260,7 +269,7 @@ class _Cancellation:
             target, golden = self._table.tensors(row)
             apart = (abs(as_float(target.get(name)) - as_float(golden.get(name))) for name in _ELEMENTS)
             if max(apart) <= moved:
-                self._measured.free[row] = _ANYTHING
+                self._measured.free[row] = ANYTHING
 
     def _raise_coarsest(self) -> None:
         """Judge all coarse values like those of 8 bits: as far as that, parameters may agree of which the squares of
@@ -282,7 +291,7 @@ class _Cancellation:
             leaf = self._table.target[row]
             update = 0.0 if leaf is None else _size_of_update(self._table, entry, leaf.suffix)
             if leaf is not None and update:
-                free = min(_UPDATES * update / max(float(self._facts.size[position, 0]), 1e-300), _ANYTHING)
+                free = min(_UPDATES * update / max(float(self._facts.size[position, 0]), 1e-300), ANYTHING)
                 self._measured.free[row] = self._known.moved[_fingerprint(leaf.raw)] = free
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps, parameters_after
+from msprobe.compare.differences.cancelled import ANYTHING
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
@@ -115,6 +116,8 @@ def mark_lost_updates(table: LeafTable, measured: Measured, earlier: ParameterUp
         target, golden = table.target[row], table.golden[row]
         if target is None or golden is None or target.slot != PARAMETER or measured.kind[row] > RowKind.VALUE:
             continue
+        if measured.free[row] >= ANYTHING:
+            continue  # its gradient was nothing but rounding, and may have been nothing
         name: Parameter = table.keys[entry_of_row[row]].stem, target.suffix.rpartition(".")[2]
         before = earlier.parameters.get(name)
         if before is not None and _is_lost(target.raw, golden.raw, before):
