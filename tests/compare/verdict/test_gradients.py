@@ -86,3 +86,37 @@ def narrow(folder: Path, width: int) -> None:
 
 def test_a_parameter_of_another_shape_is_a_difference(recordings: Recordings) -> None:
     assert msprobe.compare(recordings(narrow, 5), recordings(narrow, 4)).verdict == "diverged"
+
+
+class Renamed(nn.Module):
+    """The same as ``Split`` with other names, its product written out; the gradient of one head may be cut."""
+
+    def __init__(self, other: Split, cut: bool) -> None:
+        super().__init__()
+        self.trunk, self.first, self.second, self.cut = other.body, other.left, other.right, cut
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = torch.tanh(x @ self.trunk.weight.T + self.trunk.bias)
+        second = hidden.detach() if self.cut else hidden
+        return hidden @ self.first.weight.T + self.first.bias, second @ self.second.weight.T + self.second.bias
+
+
+def train_renamed(folder: Path, form: str) -> None:
+    """One step, of which the gradients alone tell where one is cut."""
+    forget()
+    torch.manual_seed(0)
+    x, split = torch.randn(7, 6), Split()
+    model = split if form == "split" else Renamed(split, form == "cut")
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        left, right = model(x)
+        (left.square().mean() + right.square().mean()).backward()
+    forget()
+
+
+@pytest.mark.parametrize(("form", "verdict"), [("renamed", "same"), ("cut", "diverged")])
+def test_a_parameter_of_another_name_has_the_gradient_of_its_like(
+    recordings: Recordings, form: str, verdict: str
+) -> None:
+    result = msprobe.compare(recordings(train_renamed, form), recordings(train_renamed, "split"))
+    assert result.verdict == verdict, result.summary.first_divergence

@@ -110,3 +110,38 @@ def read_scores(folder: Path, form: str) -> None:
 def test_numbers_are_found_wherever_they_are_read(recordings: Recordings, form: str, verdict: str) -> None:
     result = msprobe.compare(recordings(read_scores, "by token"), recordings(read_scores, form))
     assert result.verdict == verdict, result.summary.first_divergence
+
+
+def decode(folder: Path, form: str) -> None:
+    """Continue a text: each step over all tokens so far, or two tokens a step behind a guess; ``cold`` halves the
+    scores."""
+    forget()
+    torch.manual_seed(0)
+    model = Scorer(WINDOW).eval()
+    text = torch.tensor([[3, 17, 5]])
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with torch.no_grad(), debugger.collect(model=model):
+        made = 0
+        while made < 6:
+            if form != "guess":
+                score, token = torch.log_softmax(model(text)[:, -1] * (0.5 if form == "cold" else 1.0), -1).max(-1)
+                score.item()
+                text, made = torch.cat([text, token[:, None]], 1), made + 1
+                continue
+            guess = model(text)[:, -1].argmax(-1, keepdim=True)
+            scores = torch.log_softmax(model(torch.cat([text, guess], 1))[0, -2:], -1)
+            score, tokens = scores.max(-1)
+            score.sum().item()
+            text, made = torch.cat([text, tokens[None]], 1), made + 2
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_module_called_for_other_portions_is_judged_by_what_is_read(recordings: Recordings, turned: bool) -> None:
+    pair = recordings(decode, "guess"), recordings(decode, "one by one")
+    result = msprobe.compare(*(pair[::-1] if turned else pair))
+    assert result.verdict == "same", result.summary.first_divergence
+
+
+def test_other_sums_are_a_difference(recordings: Recordings) -> None:
+    assert msprobe.compare(recordings(decode, "guess"), recordings(decode, "cold")).verdict == "diverged"
