@@ -460,9 +460,14 @@ class HarmlessDifferences:
     def _is_shown_by_optimizers(self, entry: int) -> bool:
         """Return whether what optimizers get, which is the same, shows what two calls make of gradients that are a pair
         by chance: sums and norms of a flat list of them."""
-        if not self._is_pair_by_chance(entry) or self._writes_state(entry):
+        if entry < self._first_backward or not self._is_pair_by_chance(entry) or self._writes_state(entry):
             return False
         return self._table.keys[entry].parent not in OF_PARAMETERS and self._optimizers_agree
+
+    @cached_property
+    def _first_backward(self) -> int:
+        keys, backward = self._table.keys, Phase.BACKWARD.value
+        return next((number for number, key in enumerate(keys) if key.phase == backward), len(keys))
 
     @cached_property
     def _optimizers_agree(self) -> bool:
@@ -496,7 +501,7 @@ class HarmlessDifferences:
         return all(
             all(raw.get("requires_grad") for raw in self._table.tensors(row)) or self.sinks.uses_agree(row)
             for row in results
-        )
+        ) or self._is_shown_by_optimizers(entry)
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient

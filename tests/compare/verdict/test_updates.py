@@ -43,6 +43,17 @@ class Joined(nn.Module):
         return self.out(torch.tanh(left) * right)
 
 
+class Sorted(Separate):
+    """The same as ``Separate``, with its parameters in another order."""
+
+    def __init__(self, other: Separate) -> None:
+        super().__init__()
+        self.load_state_dict(other.state_dict())
+        left, head = self.left, self.head
+        del self.left, self.head
+        self.left, self.head = left, head
+
+
 @torch.no_grad()
 def update(model: nn.Module, buffers: dict[str, torch.Tensor], rate: float) -> None:
     """One step of SGD with momentum, by hand."""
@@ -96,3 +107,82 @@ def test_what_is_calculated_behind_an_update_is_judged_by_itself(tmp_path: Path)
     golden = train(tmp_path / "golden", joined=False, by_hand=False)
     target = train(tmp_path / "target", joined=True, by_hand=True, metric=1.5)
     assert msprobe.compare(target, golden).summary.verdict == "diverged"
+
+
+@torch.no_grad()
+def update_softly(model: nn.Module, buffers: dict[str, torch.Tensor], rate: float) -> None:
+    """One step along the softened sign of a momentum, which moves afterwards."""
+    for name, one in model.named_parameters():
+        step = 0.9 * buffers[name] + 0.1 * one.grad
+        one.add_(torch.tanh(step / 1e-2), alpha=-rate)
+        buffers[name].mul_(0.98).add_(one.grad, alpha=0.02)
+
+
+def train_softly(folder: Path, *, in_order: bool, rate: float = 0.01) -> str:
+    forget()
+    torch.manual_seed(0)
+    model: nn.Module = Separate()
+    model = model if in_order else Sorted(model)
+    torch.manual_seed(1)
+    buffers = {name: torch.zeros_like(one) for name, one in model.named_parameters()}
+    x, goal = torch.randn(2, 7, 6), torch.randint(0, 3, (2, 7))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for step in range(2):
+        debugger.start(model)
+        model.zero_grad()
+        scores = model(x[step])
+        if in_order:
+            F.cross_entropy(scores, goal[step]).backward()
+        else:
+            (-F.log_softmax(scores, -1).gather(1, goal[step][:, None]).mean()).backward()
+        update_softly(model, buffers, rate)
+        debugger.stop()
+        debugger.step()
+    forget()
+    return str(folder)
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.01, "same"), (0.011, "diverged")])
+def test_an_update_by_hand_may_come_in_another_order(tmp_path: Path, rate: float, verdict: str) -> None:
+    golden = train_softly(tmp_path / "golden", in_order=True)
+    target = train_softly(tmp_path / "target", in_order=False, rate=rate)
+    assert msprobe.compare(target, golden).summary.verdict == verdict
+
+
+def accumulate(folder: Path, *, flat: bool, factor: float = 1.0) -> str:
+    """Two steps of Adam on gradients that are limited in each of two passes."""
+    forget()
+    torch.manual_seed(0)
+    model = Separate()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=1e-2, eps=1e-2, foreach=False)
+    x, goal = torch.randn(2, 2, 7, 6), torch.randint(0, 3, (2, 2, 7))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for step in range(2):
+        debugger.start(model)
+        sums = [torch.zeros_like(one) for one in parameters]
+        whole = torch.zeros(sum(one.numel() for one in parameters))
+        for part in range(2):
+            grads = torch.autograd.grad(F.cross_entropy(model(x[step, part]), goal[step, part]), parameters)
+            if flat:
+                one = torch.cat([grad.flatten() for grad in grads])
+                whole.add_(one * torch.clamp(factor * 0.1 / (one.norm() + 1e-6), max=1.0))
+            else:
+                norm = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
+                for total, grad in zip(sums, grads, strict=True):
+                    total += grad * torch.clamp(0.1 / (norm + 1e-6), max=1.0)
+        parts = whole.split([one.numel() for one in parameters])
+        for parameter, total, one in zip(parameters, sums, parts, strict=True):
+            parameter.grad = one.view_as(parameter).clone() if flat else total
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+    return str(folder)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.1, "diverged")])
+def test_what_an_optimizer_gets_shows_what_is_made_of_gradients(tmp_path: Path, factor: float, verdict: str) -> None:
+    golden = accumulate(tmp_path / "golden", flat=False)
+    target = accumulate(tmp_path / "target", flat=True, factor=factor)
+    assert msprobe.compare(target, golden).summary.verdict == verdict
