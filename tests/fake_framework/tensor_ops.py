@@ -48,6 +48,9 @@ class FakeTensorOps:
     def note_memory(self, tensor: Tensor, node: dict[str, Any]) -> None:
         """Add nothing: tensors of this framework share no memory."""
 
+    def below_transforms(self, tensor: Tensor) -> Tensor:
+        return tensor
+
     def describe_with_checksum(
         self, tensor: Tensor, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils import checkpoint
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
 from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
+from msprobe.adapters.pytorch.tensors.transforms import in_transform, outside_transforms
 from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id
@@ -101,8 +103,15 @@ class TorchRuntime:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""
         return type(error).__name__ in _EARLY_EXITS
 
-    in_modes = staticmethod(in_modes)
-    outside_modes = staticmethod(outside_modes)
+    def in_modes(self) -> bool:
+        """Return whether a mode, or a transform of ``torch.func``, sees the operations of this thread."""
+        return in_modes() or in_transform()
+
+    @contextlib.contextmanager
+    def outside_modes(self) -> Iterator[None]:
+        """Let neither modes nor transforms see operations inside this context."""
+        with outside_modes(), outside_transforms():
+            yield
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """Call ``report`` at each call of ``model`` until the returned function is called; the model is not changed."""

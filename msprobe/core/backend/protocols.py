@@ -60,6 +60,12 @@ class TensorOps(Protocol[T_contra]):
         memory a tensor lies in, nothing is added.
         """
 
+    def below_transforms(self, tensor: Any) -> Any:
+        """Return the tensor with memory that a tensor inside a transform of functions stands for; others as they are.
+
+        Its shape is that of the record.
+        """
+
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

@@ -81,6 +81,10 @@ class MindSporeTensorOps:
     def note_memory(self, tensor: Any, node: dict[str, Any]) -> None:
         """Add nothing: MindSpore has no public way from a tensor to its storage and the version of its content."""
 
+    def below_transforms(self, tensor: Any) -> Any:
+        """Return the tensor: no tensor of MindSpore stands for another."""
+        return tensor
+
     def describe_with_checksum(
         self, tensor: Any, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -112,5 +113,5 @@ class TorchMoveTap:
 
 
 def _numbers(tensor: torch.Tensor) -> list[float]:
-    numbers: list[float] = tensor.detach().reshape(-1).tolist()
+    numbers: list[float] = below_transforms(tensor).detach().reshape(-1).tolist()
     return numbers

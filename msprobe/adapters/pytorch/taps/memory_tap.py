@@ -13,6 +13,7 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
 from msprobe.adapters.pytorch.taps.distribution import below_distribution
+from msprobe.adapters.pytorch.tensors.transforms import outside_transforms
 from msprobe.adapters.pytorch.tensors.unwritten import COPIERS, GROWING, MAKERS
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.partial_writes import WRITERS
@@ -88,7 +89,7 @@ def unseen(thread: ThreadState) -> Callable[[], AbstractContextManager[Any]]:
 
     @contextlib.contextmanager
     def surroundings() -> Iterator[None]:
-        with Quiet(thread), torch._C.DisableTorchFunction():
+        with Quiet(thread), torch._C.DisableTorchFunction(), outside_transforms():
             yield
 
     return surroundings

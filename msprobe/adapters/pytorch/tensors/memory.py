@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms
 from msprobe.core.interruption import let_through
 
 EXPANDED = 1 << 20
@@ -41,9 +42,10 @@ def readable(tensor: torch.Tensor) -> bool:
 def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the values of ``tensor`` as a detached strided tensor.
 
-    The result is None when it has no values (meta, fake, inside vmap) or has none yet: waiting here for communication
+    The result is None when it has no values (meta, fake) or has none yet: waiting here for communication
     that the program does not wait for could block it for ever.
     """
+    tensor = below_transforms(tensor)
     if tensor.is_meta or type(tensor).__name__ == "FakeTensor":
         return None
     if tensor.is_quantized and tensor.dtype not in _QUANTIZED:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass, storage
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms
 from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import MEMORY, NO_DATA, NOT_READ, PART
 
@@ -30,6 +31,7 @@ def note_memory(tensor: torch.Tensor, node: dict[str, Any]) -> None:
     """Add to the record of a tensor with values which memory they lie in; nothing for one without a storage."""
     if NO_DATA in node or NOT_READ in node:
         return
+    tensor = below_transforms(tensor)
     if type(tensor) not in PLAIN:
         with WithoutSubclass():
             inner = _with_storage(tensor)
@@ -47,7 +49,7 @@ def _note(tensor: torch.Tensor, node: dict[str, Any]) -> None:
         offset = tensor.storage_offset()
         if offset or not tensor.is_contiguous():
             node[PART] = f"{offset}:{','.join(map(str, tensor.stride()))}"
-    except RuntimeError as error:  # no storage: sparse, inside functorch
+    except RuntimeError as error:  # no storage: sparse
         let_through(error)
         return
 

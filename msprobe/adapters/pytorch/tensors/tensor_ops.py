@@ -35,6 +35,7 @@ from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Proj
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensors.storages import note_memory
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory, is_capturing
 from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.interruption import let_through
@@ -95,6 +96,7 @@ class TorchTensorOps:
 
     suffix = ".pt"
     note_memory = staticmethod(note_memory)
+    below_transforms = staticmethod(below_transforms)
 
     def __init__(
         self,
@@ -228,7 +230,8 @@ class TorchTensorOps:
 
     def _with_values(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Return the tensor as one that can be read; None where it has no memory, or nobody has written that."""
-        return None if self._unwritten.holds(tensor) else self._readable(tensor)
+        inner = below_transforms(tensor)
+        return None if self._unwritten.holds(inner) else self._readable(inner)
 
     def _readable(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Return the tensor as one that can be read now; None where it has no memory, or a graph is being captured.
@@ -254,6 +257,9 @@ class TorchTensorOps:
         return node
 
     def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
+        inner = below_transforms(tensor)
+        if inner is not tensor:
+            return {**self.describe(inner, statistics, projection), "requires_grad": tensor.requires_grad}
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         plain = self._readable(tensor)

@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutAutograd, address, storage
 from msprobe.adapters.pytorch.tensors.partial_writes import WrittenElements
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms
 from msprobe.core.capture.partial_writes import LARGEST
 from msprobe.core.capture.unwritten import Lifetime, UnwrittenMemory, host_sample, sample_step
 
@@ -47,6 +48,9 @@ class TorchUnwrittenMemory(UnwrittenMemory):
     On a device the samples stay there; the host waits for them only where such memory is measured or a part of it is
     written.
     """
+
+    def add(self, tensor: Any) -> None:
+        super().add(below_transforms(tensor) if self.is_plain(tensor) else tensor)
 
     def is_plain(self, tensor: Any) -> bool:
         return type(tensor) in PLAIN and tensor.layout is torch.strided

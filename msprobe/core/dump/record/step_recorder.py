@@ -52,7 +52,7 @@ class StepRecorder:
         self.sink = output.sink
         self.errors = output.errors
         self.nodes = nodes
-        self._is_tensor, self._note_memory = values.is_tensor, backend.ops.note_memory
+        self._is_tensor, self._ops = values.is_tensor, backend.ops
         self._faults: list[tuple[str, Exception]] = []
         self.describer = Describer(
             nodes.leaf,
@@ -82,9 +82,10 @@ class StepRecorder:
         if not self._is_tensor(type(value)):
             return []
         node: dict[str, Any] = {}
+        inner = self._ops.below_transforms(value)
         if self.plan.memory:
-            self._note_memory(value, node)
-        return [" ".join((",".join(map(str, value.shape)), *node.values()))]
+            self._ops.note_memory(inner, node)
+        return [" ".join((",".join(map(str, inner.shape)), *node.values()))]
 
     def in_scope(self, name: str) -> bool:
         """Return whether the call ``name``, which begins now, lies in the window of ``scope``."""

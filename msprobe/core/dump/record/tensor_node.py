@@ -180,13 +180,21 @@ class SlicedTensors:
         nodes: measures and saves the part.
         items: the cuts of the configuration.
         tokens: returns one more cut, for the tokens of one request; it changes with every start.
+        inner: returns the tensor that is cut (``TensorOps.below_transforms``).
     """
 
-    def __init__(self, nodes: TensorNodes, items: Sequence[SliceItem], tokens: Callable[[], SliceItem | None]) -> None:
+    def __init__(
+        self,
+        nodes: TensorNodes,
+        items: Sequence[SliceItem],
+        tokens: Callable[[], SliceItem | None],
+        inner: Callable[[Any], Any],
+    ) -> None:
         self._nodes = nodes
         self._leaf = nodes.leaf
         self._items = items
         self._tokens = tokens
+        self._inner = inner
 
     @property
     def folder(self) -> Path | None:
@@ -195,7 +203,7 @@ class SlicedTensors:
 
     def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
         """Return the node of the cut tensor; gradient facts are those of the whole one."""
-        part = cut(tensor, self._items)
+        part = cut(self._inner(tensor), self._items)
         tokens = self._tokens()
         if tokens is not None:
             part = cut(part, [tokens])

@@ -128,7 +128,7 @@ class GraphSession(WatchedSession):
         section = self.config.section
         nodes: TensorNodes = CapturedNodes(ops, self.captured)
         if section.slice:
-            nodes = SlicedTensors(nodes, section.slice, lambda: None)
+            nodes = SlicedTensors(nodes, section.slice, lambda: None, self.backend.ops.below_transforms)
         output = StepOutput(self.captured, ErrorLog(None))
         recorder = StepRecorder(self.plan, build_selection(self.config), self.backend, nodes, output)
         return CaptureCollector(recorder, self.backend, self.thread, self._stacks, ops.capturing), ops

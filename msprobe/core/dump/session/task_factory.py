@@ -191,4 +191,5 @@ def _sliced(context: StepContext, nodes: TensorNodes) -> TensorNodes:
     section = context.config.section
     if not section.slice and section.request_id is None:
         return nodes
-    return SlicedTensors(nodes, section.slice, lambda: context.filters.tokens)
+    inner = context.backend.ops.below_transforms
+    return SlicedTensors(nodes, section.slice, lambda: context.filters.tokens, inner)
