@@ -40,7 +40,7 @@ from msprobe.core.errors import ReadError, error_text
 from msprobe.core.host import paused_gc
 from msprobe.core.naming.names import is_communication
 from msprobe.core.store.reader import Dump, Place, damage_named, load_dump
-from msprobe.core.store.record_walk import NO_DATA, PARAMETER_GRAD, SHARD, is_tensor, leaves
+from msprobe.core.store.record_walk import NO_DATA, PARAMETER_GRAD, SHARD, VMAP_AXES, is_tensor, leaves
 from msprobe.trace.values import count_of, has_mark
 
 CAST_DOWN = frozenset({
@@ -53,6 +53,8 @@ CAST_DOWN = frozenset({
 IN_PLACE_PRODUCTS = frozenset({"addmm_", "addbmm_", "baddbmm_", "addmv_"})
 """Functions of the same kinds that it leaves alone, as they work in place."""
 _MAX_BATCH = 64
+_OF_OTHERS = frozenset({NO_DATA, VMAP_AXES})
+"""Keys of what stands in the place of a parameter, where a module is called with others."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ class _Reader:
                 used=used,
                 left=known.left if known is not None else None,
                 sharded=SHARD in leaf.raw or "placements" in leaf.raw or (known is not None and known.sharded),
-                called=NO_DATA not in leaf.raw or (known is not None and known.called),
+                called=leaf.raw.keys().isdisjoint(_OF_OTHERS) or (known is not None and known.called),
                 keeps_gradient=known is not None and known.keeps_gradient,
             )
         training, autograd = body.get("training"), body.get("autograd")

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from msprobe.check.facts.step_facts import Tensor
-from msprobe.core.store.record_walk import form_damage
+from msprobe.core.store.record_walk import VMAP_AXES, form_damage
 from msprobe.core.tensors.statistics import PROJECTION, recorded_number
 
 
@@ -32,10 +32,15 @@ _tensor = cast(Callable[[tuple[Any, ...]], Tensor], partial(tuple.__new__, Tenso
 
 
 def _form_of(raw: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """Return dtype and shape of a node. Raises ValueError where no tensor can have them."""
+    """Return dtype and shape of a node: inside ``vmap``, the shape that the program sees.
+
+    Raises ValueError where no tensor can have them.
+    """
     dtype, shape = raw["dtype"], raw["shape"]
     if type(dtype) is not str or type(shape) is not list:
         raise ValueError(form_damage(raw))
+    if VMAP_AXES in raw and type(raw[VMAP_AXES]) is int:
+        shape = shape[raw[VMAP_AXES] :]
     return _form(dtype, tuple(shape))
 
 

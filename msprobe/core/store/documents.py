@@ -40,7 +40,11 @@ class Value(BaseModel):
     )
     no_data: Literal[True] | None = Field(
         default=None,
-        description="it had no data when it was recorded: meta, inside vmap, communication under way, storage released",
+        description="it had no data when it was recorded: meta, communication under way, storage released",
+    )
+    vmap_axes: int | None = Field(
+        default=None,
+        description="inside a transform of functions: how many axes in front of the shape are those of vmap",
     )
     layout: str | None = Field(default=None, description="of a sparse or nested tensor; its file has its values alone")
 

@@ -39,6 +39,9 @@ SHARD = "shard"
 group of ranks that it is spread over; a ``dim`` of null says that every rank of the group holds the whole."""
 ATTRIBUTES = "attributes"
 """Key of a call of an operator that is an object (a primitive of MindSpore): the arguments that made it, by name."""
+VMAP_AXES = "vmap_axes"
+"""Key of a tensor inside a transform of functions: how many axes in front of its shape are those that ``vmap`` maps
+over."""
 FED = "fed"
 """Key of a tensor that a module was fed: how far the live one was from it, relative to its largest element."""
 INPUTS_FED = "inputs_fed"
@@ -50,8 +53,8 @@ NOT_MEASURED = "not_measured"
 ``Cell.head.Dense.backward`` for its backward calls."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
-was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result
-of communication that the program had not waited for)."""
+was given the tensor does not read it, or it had no data of its own (a meta tensor, the result of
+communication that the program had not waited for)."""
 
 MEMORY, PART = "memory", "part"
 """Keys of a tensor: the number of its storage in this process and the version of its content, ``17.3`` (``17`` where

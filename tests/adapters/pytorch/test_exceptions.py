@@ -155,6 +155,7 @@ def test_functions_inside_vmap_do_not_raise(bench: Any) -> None:
     debugger.stop()
     assert result.tolist() == [[2.0, 2.0]] * 3
     assert "Functional.relu.0.forward" in bench.read().data
+    assert not (bench.read().folder / "dump_error_info.log").exists()
 
 
 def test_an_unwritable_folder_ends_recording_and_not_the_run(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,12 +35,12 @@ from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Proj
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensors.storages import note_memory
-from msprobe.adapters.pytorch.tensors.transforms import below_transforms
+from msprobe.adapters.pytorch.tensors.transforms import below_transforms, mapped_axes, needs_gradient
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, TorchUnwrittenMemory, is_capturing
 from msprobe.core.dump.record.declared_shards import USED, declared
 from msprobe.core.interruption import let_through
 from msprobe.core.log import first_time, logger
-from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
+from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, VMAP_AXES, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
 from msprobe.core.tensors.projection import set_measured
@@ -135,7 +135,10 @@ class TorchTensorOps:
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True, projection)
                 set_measured(node, self._values(tensor, neutral, self._high, projection))
-        except (RuntimeError, ValueError) as error:  # sparse, nested; no memory (meta, functorch); no code for a dtype
+        except (
+            RuntimeError,
+            ValueError,
+        ) as error:  # sparse, nested; no memory (meta, functorch); no code for a dtype
             let_through(error)
             return self._describe_other(tensor, statistics, projection)
         node["requires_grad"] = tensor.requires_grad
@@ -259,7 +262,8 @@ class TorchTensorOps:
     def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         inner = below_transforms(tensor)
         if inner is not tensor:
-            return {**self.describe(inner, statistics, projection), "requires_grad": tensor.requires_grad}
+            below = self.describe(inner, statistics, projection)
+            return {**below, "requires_grad": needs_gradient(tensor), VMAP_AXES: mapped_axes(tensor)}
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         plain = self._readable(tensor)

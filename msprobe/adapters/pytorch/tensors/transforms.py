@@ -6,6 +6,7 @@ must not reach the transforms, which would wrap their results again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import torch
@@ -38,6 +39,24 @@ def below_transforms(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     with outside_transforms():
         return _below(tensor)[0]
+
+
+def mapped_axes(tensor: torch.Tensor) -> int:
+    """Return how many axes of ``vmap`` the tensor below the wrappers has."""
+    return sum(map(functorch.is_batchedtensor, _levels(tensor)))
+
+
+def needs_gradient(tensor: torch.Tensor) -> bool:
+    """Return whether a transform around, or autograd outside of them, differentiates by what a tensor is made of."""
+    return any(level.requires_grad for level in _levels(tensor))
+
+
+def _levels(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield a tensor and what it wraps, from the outside to the inside."""
+    yield tensor
+    while _is_wrapped(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+        yield tensor
 
 
 def _below(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:

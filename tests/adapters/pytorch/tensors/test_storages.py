@@ -81,21 +81,26 @@ def test_tensors_of_inference_mode_have_no_version() -> None:
     assert memory(made[1:]) == {"memory": inside, "part": "1:1"}
 
 
-def test_a_tensor_without_values_or_storage_has_no_memory() -> None:
-    seen = []
+def test_a_tensor_inside_a_transform_lies_in_the_memory_below() -> None:
+    seen: list[dict[str, str]] = []
+    given = torch.ones(2, 3)
 
     def function(tensor: torch.Tensor) -> torch.Tensor:
         seen.append(memory(tensor))
         return (tensor * 2).sum()
 
-    torch.func.vmap(function)(torch.ones(2, 3))
-    torch.func.grad(function)(torch.ones(3))
+    torch.func.vmap(function, in_dims=1)(given)
+    torch.func.grad(function)(given)
+    assert seen == [memory(given.T), memory(given)]
+
+
+def test_a_tensor_without_values_or_storage_has_no_memory() -> None:
     with FakeTensorMode():
-        seen.append(memory(torch.ones(3)))
+        seen = [memory(torch.ones(3))]
     seen += [memory(torch.ones(3, device="meta")), memory(torch.eye(3).to_sparse())]
     emptied = torch.ones(3)
     emptied.untyped_storage().resize_(0)
-    assert [*seen, memory(emptied)] == [{}] * 6
+    assert [*seen, memory(emptied)] == [{}] * 4
 
 
 def test_a_subclass_is_where_its_tensor_is() -> None:
