@@ -7,6 +7,9 @@ not trained are recorded inside of iterations. A call of one may also begin an i
 model in modes of evaluation: it is forgotten when no training follows. Evaluation between the iterations is left out
 (``call_modes``); a program that only evaluates is collected as one step.
 
+A program that calls functions alone, and no model, is followed by those that are called with a tensor which needs a
+gradient.
+
 What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
 """
 
@@ -18,7 +21,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, cast
 
@@ -28,9 +31,9 @@ from torch.utils.data import dataloader, get_worker_info
 
 from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
-from msprobe.adapters.pytorch.attach.iterations import Iterations, Site, call_site
+from msprobe.adapters.pytorch.attach.iterations import MOST_LEAVES, Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Model, Models
-from msprobe.adapters.pytorch.attach.module_tree import is_made_now, parameters_of
+from msprobe.adapters.pytorch.attach.module_tree import is_made_now, leaves_below, leaves_of, parameters_of
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
 from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
@@ -134,6 +137,8 @@ class Attachment:
         self._closures_call = True
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
+        self._alone = False  # calls of functions are followed, as no model is called
+        self._came_back = True  # no function was called again since the last backward pass
         self._loaded: dict[str, None] = {}
         self._has_begun = False
         self._expects = False
@@ -148,6 +153,8 @@ class Attachment:
         patches.plan(nn.Module, "__call__", _outermost(nn.Module.__call__, self._observed_call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
         patches.plan(torch.autograd, "backward", _outermost(torch.autograd.backward, self._observed_backward))
+        patches.plan(torch.autograd, "grad", _outermost(torch.autograd.grad, self._observed_grad))
+        patches.plan(torch.Tensor, "requires_grad_", self._observed_leaf(torch.Tensor.requires_grad_))
         patches.plan(torch.autograd.Function, "apply", self._modes.observed_apply(torch.autograd.Function.apply))
         for owner in (torch.optim.Optimizer, nn.Module):
             patches.plan(owner, "zero_grad", _outermost(owner.zero_grad, self._observed_clearing))
@@ -218,9 +225,31 @@ class Attachment:
             result = slot.function(*args, **kwargs)
             if not is_traced() and self._open:
                 self._went_backward()
+            if not is_traced() and self._may_be_alone():
+                results = args[0] if args else kwargs.get("tensors")
+                self._differentiated(leaves_of(_tensors_in((results,)), MOST_LEAVES))
             return result
 
         return backward
+
+    def _observed_grad(self, slot: Slot) -> Any:
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            result = slot.function(*args, **kwargs)
+            if not is_traced() and self._may_be_alone():
+                inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+                self._differentiated(leaves_below(_tensors_in((inputs,))))
+            return result
+
+        return grad
+
+    def _observed_leaf(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def requires_grad_(*args: Any, **kwargs: Any) -> Any:
+            if not self._expects and not is_traced() and self._may_be_alone():
+                self._follow_functions()
+            return original(*args, **kwargs)
+
+        return requires_grad_
 
     def _observed_clearing(self, slot: Slot) -> Any:
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -277,6 +306,7 @@ class Attachment:
     def _find_and_call(self, module: nn.Module, site: Site) -> None:
         model = self._models.find(module)
         if model is not None:
+            self._end_alone()
             self._model_called(model, module, site)
 
     @_guarded
@@ -456,6 +486,74 @@ class Attachment:
         if call.model.trains:
             self._iterations.watch(call.module, self._optimizers.made > 0)
 
+    # ---------------------------------------------------------------- functions alone
+
+    def _may_be_alone(self) -> bool:
+        """Return whether the program may be one that calls functions alone: no model was called."""
+        unseen = not any(self._models) and self._models.wanted is None
+        return unseen and not (self._disabled or self._thread.inside or self._thread.loading)
+
+    @_guarded
+    def _follow_functions(self, *, late: bool = False) -> None:
+        """Be told of calls of functions: the first one by which autograd can differentiate begins an iteration."""
+        if os.getpid() == self._process:
+            self._expect()
+            self._alone = not self._disabled and self._collection.watch_functions(self._function_called)
+        if self._alone and late:
+            logger.info(
+                "msprobe run: no model is called, and functions are recorded from here on: what comes before the first "
+                "backward pass is in no step"
+            )
+
+    def _watch_functions(self) -> None:
+        """Be told of calls of functions further on, after what is recorded has changed."""
+        if self._alone and not self._disabled:
+            self._collection.watch_functions(self._function_called)
+
+    @_guarded
+    def _differentiated(self, leaves: list[torch.Tensor]) -> None:
+        """Take note that a program which calls no model has differentiated by ``leaves``."""
+        if self._alone and self._open:
+            self._iterations.backward()
+            self._iterations.look_at(leaves)
+            self._came_back = False
+        elif not self._alone and not self._optimizers.made and leaves:
+            self._follow_functions(late=True)
+
+    @_guarded
+    def _function_called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Take note of a call of a function before it is recorded: it may begin an iteration.
+
+        It ends the one before as a call of a model does, with one difference: only the first call after a backward pass
+        that comes back to a place is asked whether there was an update.
+        """
+        if not self._alone or not self._may_be_alone() or os.getpid() != self._process:
+            return
+        if self._open and self._iterations.went_backward and self._came_back and not self._complete:
+            return
+        if not torch.is_grad_enabled() or _graph_task() != -1 or not _is_differentiable(args, kwargs):
+            return
+        site = call_site()
+        self._end_if_complete()
+        if self._open and self._iterations.went_backward:
+            if not self._iterations.is_repeated(None, site):
+                return
+            self._came_back = True
+            if not self._iterations.comes_back(None, site, self._optimizers.made > 0):
+                return
+            self._end()
+        if not self._open:
+            self._start()
+            self._watch_functions()
+        self._iterations.note(None, site)
+
+    def _end_alone(self) -> None:
+        """Take the program for one that calls models: what it called before is forgotten where nothing was trained."""
+        if self._alone:
+            self._alone = False
+            if self._open:
+                (self._end if self._iterations.went_backward else self._forget)()
+
     # ---------------------------------------------------------------- optimizers (UpdateReports)
 
     @_guarded
@@ -568,6 +666,7 @@ class Attachment:
         self._confirm()
         self._open = self._running = self._complete = False
         self._collection.end()
+        self._watch_functions()
         self._ended += 1
         if self._began is not None:
             self._beginnings[self._began] += 1
@@ -591,6 +690,7 @@ class Attachment:
             logger.info("%s leaves out %s, called between the iterations", self._collection.subject, names)
         self._iterations.forget()
         self._collection.forget()
+        self._watch_functions()
 
     def _forget_evaluation(self) -> None:
         """Forget an iteration without a call of a training; the call that has begun it begins no other one."""
@@ -608,7 +708,8 @@ class Attachment:
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else _NO_UPDATE
         self._note(self._collection.event, model=models)
-        logger.info("%s is attached to %s%s; %s", self._collection.subject, models or "no model", rest, ends)
+        subject, attached = self._collection.subject, models or "functions alone, as no model is called"
+        logger.info("%s is attached to %s%s; %s", subject, attached, rest, ends)
 
     # ---------------------------------------------------------------- the end of the program
 
@@ -623,7 +724,9 @@ class Attachment:
         updated = self._iterations.updated(self._optimizers.made > 0)
         if updated:
             self._end()
-        elif self._tentative is not None or self._is_prediction():
+        elif (
+            self._tentative is not None or self._is_prediction() or (self._alone and not self._iterations.went_backward)
+        ):
             self._forget()
         elif not self._ended:
             self._introduce()
@@ -669,7 +772,7 @@ class Attachment:
             return f"{sought} was never called; called were: {', '.join(self._models.called)}{hint}"
         return (
             f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
-            "script makes a PrecisionDebugger and calls start()"
+            "program trains by them, or makes a PrecisionDebugger and calls start()"
         )
 
     def give_up(self, error: Exception) -> None:
@@ -692,6 +795,20 @@ def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) ->
     slot.keep_outermost(outer)
     skip_in_dynamo(outer)
     return outer
+
+
+def _tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among values, and in the lists and tuples among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (part for part in value if isinstance(part, torch.Tensor))
+
+
+def _is_differentiable(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a function is called with a tensor that needs a gradient."""
+    return any(one.requires_grad for one in _tensors_in((*args, *kwargs.values())))
 
 
 def _not_named(models: Iterable[Model]) -> list[str]:

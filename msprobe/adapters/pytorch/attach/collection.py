@@ -13,6 +13,7 @@ from torch import nn
 
 from msprobe.adapters.pytorch.attach.models import MAIN
 from msprobe.adapters.pytorch.runtime import TorchRuntime
+from msprobe.core.capture.function_calls import Called
 from msprobe.core.dump.bounds.step_costs import StepCosts
 from msprobe.core.errors import MsprobeException
 
@@ -31,6 +32,11 @@ class Collection(Protocol):
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
         """Begin or continue an iteration, or name further models in one that runs. Raises MsprobeException, OSError."""
+        ...
+
+    def watch_functions(self, called: Called) -> bool:
+        """Tell ``called`` of each call of a function, until an iteration begins or ends; return whether functions are
+        recorded."""
         ...
 
     def pause(self) -> None:
@@ -82,6 +88,10 @@ class DebuggerSteps:
             self._started = True
             _debugger_class().gives_way = False
         self._debugger.start(models[MAIN] if list(models) == [MAIN] else dict(models))
+
+    def watch_functions(self, called: Called) -> bool:
+        mine = self._debugger is not None and (self._started or script_debugger() in {None, self._debugger})
+        return mine and bool(self._debugger.service.watch_functions(called))
 
     def pause(self) -> None:
         self._debugger.stop()

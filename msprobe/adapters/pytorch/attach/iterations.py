@@ -12,6 +12,7 @@ gradients are cleared, or a batch is fetched, at a place at which iterations wit
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -28,7 +29,8 @@ from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 
 Site = tuple[int, ...]
 """Where a call is made: the code and the position of each frame, from the call to the beginning of the program."""
-_SAMPLES = 16
+MOST_LEAVES = 16
+"""Of how many parameters changes are looked for."""
 _OWN = f"{Path(__file__).parents[3]}{os.sep}"
 _any, _item = torch._C.TensorBase.any, torch._C.TensorBase.item  # ``Tensor.any`` may be recorded
 _norm: Any = torch._C._linalg.linalg_vector_norm
@@ -107,7 +109,7 @@ class Iterations:
         self._called.add(id(model))
         self._parts.add(id(part))
         self._since.add((id(model), site))
-        given = [_Seen(weakref.ref(one), one._version, None) for one in differentiated(model)[:_SAMPLES]]
+        given = [_Seen(weakref.ref(one), one._version, None) for one in differentiated(model)[:MOST_LEAVES]]
         if given:
             self._given[id(model), site] = given
 
@@ -127,17 +129,22 @@ class Iterations:
         """Look for changes by hand of a model that is trained; ``optimized``: whether there is an optimizer."""
         self._parameters.watch(model, optimized)
 
+    def look_at(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Look for changes by hand of what the program has just differentiated by."""
+        self._parameters.look_at(tensors)
+
     def comes_back(self, owner: Any, site: Site, optimized: bool, method: str = "") -> bool:
         """Return whether a call is the first of the next iteration.
 
         Args:
             owner: the model that is called, or whose gradients are cleared; or an optimizer that clears them, or is
-                given what calls the model.
+                given what calls the model; None for a function in a program that calls no model.
             site: where.
             optimized: whether there is an optimizer.
             method: what is called of it, with a dot in front.
         """
-        call, name = (id(owner), site), f"{type(owner).__name__}{method}"
+        call = id(owner), site
+        name = "a function" if owner is None else f"{type(owner).__name__}{method}"
         if self._is_repeated_in(self._before, call):
             self._ended_by(f"before {name} is called from the same place again after an update")
             return True
@@ -246,8 +253,11 @@ class ChangesByHand:
         if id(model) in self._models:
             return
         self._models.add(id(model))
-        trained = [one for one in parameters_in(model) if one.requires_grad and not _is_fixed(one)]
-        for one in trained[:_SAMPLES]:
+        self.look_at((one for one in parameters_in(model) if one.requires_grad), optimized)
+
+    def look_at(self, parameters: Iterable[torch.Tensor], optimized: bool = False) -> None:
+        """Look at parameters, as they are now."""
+        for one in itertools.islice((one for one in parameters if not _is_fixed(one)), MOST_LEAVES):
             self._seen[id(one)] = _Seen(weakref.ref(one), one._version, None if optimized else _norm_of(one))
 
     def settle(self) -> None:
@@ -280,7 +290,7 @@ class ChangesByHand:
         return [one.grad for one in parameters if one is not None and one.grad is not None]
 
 
-def _is_fixed(parameter: nn.Parameter) -> bool:
+def _is_fixed(parameter: torch.Tensor) -> bool:
     """Return whether a parameter has no values yet, or was made in inference mode, where nothing is trained and no
     version is kept."""
     return nn.parameter.is_lazy(parameter) or parameter.is_inference()

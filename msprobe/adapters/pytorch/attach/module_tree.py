@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -119,9 +119,31 @@ def differentiated(module: nn.Module) -> list[torch.Tensor]:
     if functorch.peek_interpreter_stack() is None:
         return []
     held = (tensor for one in modules_in(module) for tensor in (vars(one).get("_parameters") or {}).values())
-    given = [one for one in held if one is not None and functorch.is_gradtrackingtensor(one) and one.is_leaf]
-    inside = [functorch.get_unwrapped(one) for one in given]
+    return leaves_below(one for one in held if one is not None and functorch.is_gradtrackingtensor(one))
+
+
+def leaves_below(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the leaves among tensors that are differentiated by: below a transform, what the program has given it;
+    nothing where another transform is around."""
+    leaves = (one for one in tensors if one.is_leaf)
+    inside = [functorch.get_unwrapped(one) if functorch.is_gradtrackingtensor(one) else one for one in leaves]
     return [one for one in inside if not functorch.is_functorch_wrapped_tensor(one)]
+
+
+def leaves_of(results: Iterable[torch.Tensor], most: int) -> list[torch.Tensor]:
+    """Return the first leaves, ``most`` at most, that results of autograd are made of."""
+    waiting, found = deque(one.grad_fn for one in results if one.grad_fn is not None), dict[int, torch.Tensor]()
+    seen = set(waiting)
+    while waiting and len(found) < most:
+        node = waiting.popleft()
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found[id(leaf)] = leaf
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return list(found.values())
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from msprobe.adapters.pytorch.attach.attachment import Attachment, Note, ignore
+from msprobe.core.capture.function_calls import Called
 from msprobe.monitor.either_version import WatchedIterations
 
 
@@ -59,6 +60,10 @@ class MonitorSteps:
                 self._watched.add(model)
         elif new:
             self._watched = WatchedIterations(self._config, "pytorch", new, self._first_step)
+
+    def watch_functions(self, _called: Called) -> bool:
+        """Do nothing: functions are not watched."""
+        return False
 
     def pause(self) -> None:
         """Do nothing: evaluation is not reported anyway."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from msprobe.core.capture.function_calls import Called
 from msprobe.core.dump.bounds.disk_budget import processes_here
 from msprobe.core.errors import MsprobeException
 from msprobe.core.interruption import let_through
@@ -72,6 +73,10 @@ class StepCosts:
         """See functions that the program looks up before the next start."""
         if self._debugger is not None:
             self._debugger.service.hold_functions()
+
+    def watch_functions(self, called: Called) -> bool:
+        """Tell ``called`` of each call of a function (``DumpSession.watch_functions``)."""
+        return self._debugger is not None and bool(self._debugger.service.watch_functions(called))
 
     def flush(self) -> None:
         """Write what the step has recorded so far."""

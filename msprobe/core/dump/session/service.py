@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from msprobe.core.capture.function_calls import Called
 from msprobe.core.config import DumpConfig, IntRanges
 from msprobe.core.config.normalize import SECTIONS
 from msprobe.core.dump.session import process_debugger
@@ -110,6 +111,11 @@ class Service:
         session = process_debugger.current()
         if isinstance(session, DumpSession):
             session.hold_functions()
+
+    def watch_functions(self, called: Called) -> bool:
+        """Tell ``called`` of each call of a function (``DumpSession.watch_functions``)."""
+        session = process_debugger.current()
+        return isinstance(session, DumpSession) and session.watch_functions(called)
 
     def flush(self) -> None:
         """Write what the step has recorded so far, so that it survives the process."""

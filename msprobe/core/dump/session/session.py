@@ -18,6 +18,7 @@ from msprobe.core.backend.attached_taps import adopt, attach_taps, hold_function
 from msprobe.core.backend.perturbation import perturb
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
+from msprobe.core.capture.function_calls import Called, FunctionCalls
 from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.capture.patching import Undoable, noted_in
 from msprobe.core.capture.thread_state import ThreadState
@@ -148,6 +149,17 @@ class DumpSession:
             with noted_in(self._applied), contextlib.ExitStack() as held:
                 hold_functions(self.backend, held)
                 self._held = held.pop_all()
+
+    def watch_functions(self, called: Called) -> bool:
+        """Tell ``called`` of each call of a function before it is recorded, until the next start or stop.
+
+        Returns:
+            Whether functions are recorded.
+        """
+        attached = self.plan.apis and (self._taps is not None or self._held is not None)
+        if attached:
+            FunctionCalls(self.current, called)
+        return attached
 
     @property
     def current_step(self) -> int:

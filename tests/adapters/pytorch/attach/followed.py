@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from torch import nn
 
 from msprobe.adapters.pytorch.attach.attachment import Attachment
+from msprobe.core.capture.function_calls import Called
 
 
 class Notes:
@@ -31,6 +32,9 @@ class Notes:
         self._open = (self._open or set()) | {
             f"{name}:{type(model).__name__}" if name else type(model).__name__ for name, model in models.items()
         }
+
+    def watch_functions(self, _called: Called) -> bool:
+        return False
 
     def pause(self) -> None:
         self.events.append("pause")

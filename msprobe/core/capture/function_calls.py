@@ -1,0 +1,43 @@
+"""Tell of each call of a function before it is recorded, whether anything is recorded at that time or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msprobe.core.capture.observer import CallSite, CurrentObserver
+
+Called = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
+"""Is told the arguments of a call that begins."""
+
+
+class FunctionCalls:
+    """Stands in the place of the current observer, until another one is shown, and passes on what it is told.
+
+    Args:
+        current: holds the observer.
+        called: may show another observer, to which the call is reported then.
+    """
+
+    def __init__(self, current: CurrentObserver, called: Called) -> None:
+        self._current = current
+        self._called = called
+        self._observer = _behind(current.observer)
+        current.observer = self
+
+    def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Tell of the call, and begin it at the observer that is shown then."""
+        self._called(args, kwargs)
+        self._observer = _behind(self._current.observer)
+        return None if self._observer is None else self._observer.api_begin(site, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return _nothing if self._observer is None else getattr(self._observer, name)
+
+
+def _behind(shown: Any) -> Any:
+    return shown._observer if type(shown) is FunctionCalls else shown
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Do nothing: nobody observes."""

@@ -1,0 +1,176 @@
+"""Programs that call no model, only functions: the iterations that they are recorded in."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from msprobe.adapters.pytorch.attach.attachment import Attachment
+from msprobe.adapters.pytorch.attach.collection import debugger_steps
+from tests.fresh_debugger import forget
+
+pytestmark = pytest.mark.torch
+
+X, Y = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 8).reshape(4, 2)
+Steps = list[list[str]]
+
+
+@pytest.fixture
+def steps_of(tmp_path: Path) -> Iterator[Callable[[Callable[[], object]], Steps]]:
+    """Return what returns the calls of functions in each step of a program."""
+    settings = {"task": "statistics", "level": "mix", "dump_path": f"{tmp_path}/dump"}
+    (tmp_path / "c.json").write_text(json.dumps(settings))
+
+    def record(program: Callable[[], object]) -> Steps:
+        attachment = Attachment(debugger_steps(f"{tmp_path}/c.json", None, 0), None)
+        attachment.install()
+        try:
+            program()
+        finally:
+            attachment.finish()
+            attachment.conclude()
+            attachment.remove()
+        forget()
+        files = sorted(tmp_path.glob("dump/step*/*/dump.json"), key=lambda one: int(one.parts[-3][4:]))
+        dumps = [json.loads(file.read_text())["data"] for file in files]
+        return [[name for name in data if name.endswith("forward") and "linear" in name] for data in dumps]
+
+    gc.collect()  # optimizers of earlier tests
+    forget()
+    yield record
+    forget()
+
+
+def weights() -> list[torch.Tensor]:
+    return [torch.full((2, 3), 0.5).requires_grad_(), torch.zeros(2).requires_grad_()]
+
+
+def loss(parameters: list[torch.Tensor], x: torch.Tensor = X) -> torch.Tensor:
+    return F.mse_loss(F.linear(x, *parameters), Y)
+
+
+def by_hand(parameters: list[torch.Tensor], gradients: tuple[torch.Tensor, ...]) -> None:
+    with torch.no_grad():
+        for one, gradient in zip(parameters, gradients, strict=True):
+            one -= 0.1 * gradient
+
+
+def with_grad() -> list[torch.Tensor]:
+    parameters = weights()
+    for _ in range(3):
+        by_hand(parameters, torch.autograd.grad(loss(parameters), parameters))
+    return parameters
+
+
+def with_backward() -> list[torch.Tensor]:
+    parameters = weights()
+    for _ in range(3):
+        loss(parameters).backward()
+        for one in parameters:
+            assert one.grad is not None
+            one.data.sub_(0.1 * one.grad)
+            one.grad = None
+    return parameters
+
+
+def with_new_tensors() -> list[torch.Tensor]:
+    parameters = weights()
+    for _ in range(3):
+        gradients = torch.autograd.grad(loss(parameters), parameters)
+        pairs = zip(parameters, gradients, strict=True)
+        parameters = [(one.detach() - 0.1 * gradient).requires_grad_() for one, gradient in pairs]
+    return parameters
+
+
+def with_an_optimizer() -> list[torch.Tensor]:
+    parameters = weights()
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss(parameters).backward()
+        optimizer.step()
+    return parameters
+
+
+def with_a_transform() -> list[torch.Tensor]:
+    parameters = [one.detach() for one in weights()]
+    for _ in range(3):
+        gradients = torch.func.grad(loss)(parameters)
+        parameters = [one - 0.1 * gradient for one, gradient in zip(parameters, gradients, strict=True)]
+    return parameters
+
+
+TRAININGS = [with_grad, with_backward, with_new_tensors, with_an_optimizer, with_a_transform]
+
+
+@pytest.mark.parametrize("training", TRAININGS, ids=[one.__name__ for one in TRAININGS])
+def test_each_iteration_is_a_step_and_the_training_is_the_same(
+    steps_of: Callable[[Callable[[], object]], Steps], training: Callable[[], list[torch.Tensor]]
+) -> None:
+    expected, got = training(), list[torch.Tensor]()
+    assert steps_of(lambda: got.extend(training())) == [["Functional.linear.0.forward"]] * 3
+    assert all(map(torch.equal, got, expected))
+
+
+def test_gradients_that_add_up_are_of_one_iteration(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    def accumulate() -> None:
+        parameters = weights()
+        for _ in range(2):
+            for _ in range(3):
+                loss(parameters).backward()
+            by_hand(parameters, tuple(one.grad for one in parameters if one.grad is not None))
+            for one in parameters:
+                one.grad = None
+
+    assert [len(calls) for calls in steps_of(accumulate)] == [3, 3]
+
+
+def test_inner_steps_are_of_one_iteration(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    def learn_to_learn() -> None:
+        parameters = weights()
+        for _ in range(2):
+            fast = parameters
+            for _ in range(2):
+                gradients = torch.autograd.grad(loss(fast), fast, create_graph=True)
+                fast = [one - 0.1 * gradient for one, gradient in zip(fast, gradients, strict=True)]
+            by_hand(parameters, torch.autograd.grad(loss(fast), parameters))
+
+    assert [len(calls) for calls in steps_of(learn_to_learn)] == [3, 3]
+
+
+def test_parameters_that_are_made_as_such_are_known_at_the_first_backward_pass(
+    steps_of: Callable[[Callable[[], object]], Steps], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = weights()
+
+    def train() -> None:
+        parameters: list[torch.Tensor] = [nn.Parameter(one.detach()) for one in made]
+        for _ in range(3):
+            by_hand(parameters, torch.autograd.grad(loss(parameters), parameters))
+
+    assert len(steps_of(train)) == 2
+    assert "what comes before the first backward pass is in no step" in capsys.readouterr().err
+
+
+def test_what_is_not_trained_is_no_iteration(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    assert steps_of(lambda: loss(weights())) == []
+
+
+def test_a_model_that_is_called_later_is_recorded_alone(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    def train() -> None:
+        loss(weights())
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            F.mse_loss(model(X), Y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert [len(calls) for calls in steps_of(train)] == [1, 1]
