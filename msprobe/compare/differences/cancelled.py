@@ -53,7 +53,7 @@ _ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 ANYTHING = 1e6
-"""How much elements may differ that are nothing but rounding, relative to the largest one: no difference is as large."""
+"""How much elements that are nothing but rounding may differ, relative to the largest one: more than any do."""
 _ELEMENTS = LARGEST.name, SMALLEST.name, "Mean"  # in units of the data
 _UPDATES = 4.0  # of the size of an update: two of opposite signs, in a random share of the elements
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps, parameters_after
 from msprobe.compare.differences.cancelled import ANYTHING
+from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps, parameters_after
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER

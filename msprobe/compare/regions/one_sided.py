@@ -181,7 +181,7 @@ class OneSidedCalls:
             shown = self._is_among_gradients(number)
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
-            if not shown and self._is_other_state(number, key) and not self._leave_the_same(key, excused):
+            if not shown and self._is_other_state(number, key) and not self._have_the_same_together(key, excused):
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
@@ -231,9 +231,9 @@ class OneSidedCalls:
         others = self._state[key.stem][self.table.entries[number].target is not None]
         return bool(others) and not self._are_among(number, others)
 
-    def _leave_the_same(self, key: EntryKey, excused: WithoutConsequence) -> bool:
-        """Return whether the calls of a function that change a tensor in place, on one side alone, leave the same values
-        as those of the other side, all together: an average of parameters that are fused or split."""
+    def _have_the_same_together(self, key: EntryKey, excused: WithoutConsequence) -> bool:
+        """Return whether the calls of one side that change tensors in place by a function have the same values as those
+        of the other side, all together: an average of parameters that are fused or split."""
         left = [list(itertools.chain.from_iterable(own.values())) for own in self._state[key.stem]]
         return math.isfinite(excused.differences.sinks.twins.unions_distance(*left))
 

@@ -187,9 +187,10 @@ class Sinks:
         near their tolerance, beside other code, which rounds otherwise. Gradients on the way there are nothing but
         parts of those that leave: how much of them is rounding, those show."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if self._table.alone and entry not in self.updates.calls:
-            if self._table.keys[entry].phase == Phase.BACKWARD.value or all(map(self._is_at_tolerance, rows)):
-                return True
+        is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
+        near = is_gradient or (entry not in self.updates.calls and all(map(self._is_at_tolerance, rows)))
+        if self._table.alone and near:
+            return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 

@@ -150,6 +150,25 @@ def test_state_that_both_sides_change_with_other_values_is_a_divergence(
     assert comparison.row_levels.diverging.any() == (absence is None)
 
 
+@pytest.mark.parametrize(("averaged", "absence"), [(9.0, Absence.NOT_SHOWN), (8.0, None)], ids=["equal", "other"])
+def test_averages_of_fused_parameters_are_compared_together(
+    tmp_path: Path, averaged: float, absence: Absence | None
+) -> None:
+    """One average of both weights, before the step, against two after it."""
+    between = "Tensor.cos.0.forward"
+    data, step = run(HALVED), {between: call([tensor(4.0)], [tensor(5.0)])}
+    both = {
+        "Tensor.mul_.0.forward": call(
+            [tensor(7.0, shape=(8, 8), Norm=49.49747468)], [tensor(averaged, shape=(8, 8), Norm=7.07106781 * averaged)]
+        )
+    }
+    each = {f"Tensor.mul_.{one}.forward": call([tensor(7.0)], [tensor(9.0)]) for one in range(2)}
+    names = (*each, between)
+    comparison = compared(tmp_path, {**data, **both, **step}, {**data, **step, **each}, outside=names)
+    assert {pair.absence for pair in comparison.table.entries if pair.target is None} == {absence}
+    assert comparison.row_levels.diverging.any() == (absence is None)
+
+
 @pytest.mark.parametrize(("result", "lost"), [(6.0, False), (6.5, True)])
 def test_a_function_with_the_result_of_a_module_replaces_it(tmp_path: Path, result: float, lost: bool) -> None:
     """The head of a model as a module, and as a function of its weight; what comes after it begins with a slice."""

@@ -149,6 +149,26 @@ def test_an_update_by_hand_may_come_in_another_order(tmp_path: Path, rate: float
     assert msprobe.compare(target, golden).summary.verdict == verdict
 
 
+def limited_sums(passes: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    """Return the sum of the gradients of all passes, each of which is limited in its norm."""
+    sums = [torch.zeros_like(grad) for grad in passes[0]]
+    for grads in passes:
+        norm = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
+        for total, grad in zip(sums, grads, strict=True):
+            total += grad * torch.clamp(0.1 / (norm + 1e-6), max=1.0)
+    return sums
+
+
+def limited_flat(passes: list[list[torch.Tensor]], factor: float) -> list[torch.Tensor]:
+    """Return the same, summed up in one vector."""
+    whole = torch.zeros(sum(grad.numel() for grad in passes[0]))
+    for grads in passes:
+        flat = torch.cat([grad.flatten() for grad in grads])
+        whole.add_(flat * torch.clamp(factor * 0.1 / (flat.norm() + 1e-6), max=1.0))
+    parts = whole.split([grad.numel() for grad in passes[0]])
+    return [part.view_as(grad).clone() for part, grad in zip(parts, passes[0], strict=True)]
+
+
 def accumulate(folder: Path, *, flat: bool, factor: float = 1.0) -> str:
     """Two steps of Adam on gradients that are limited in each of two passes."""
     forget()
@@ -160,20 +180,13 @@ def accumulate(folder: Path, *, flat: bool, factor: float = 1.0) -> str:
     debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
     for step in range(2):
         debugger.start(model)
-        sums = [torch.zeros_like(one) for one in parameters]
-        whole = torch.zeros(sum(one.numel() for one in parameters))
-        for part in range(2):
-            grads = torch.autograd.grad(F.cross_entropy(model(x[step, part]), goal[step, part]), parameters)
-            if flat:
-                one = torch.cat([grad.flatten() for grad in grads])
-                whole.add_(one * torch.clamp(factor * 0.1 / (one.norm() + 1e-6), max=1.0))
-            else:
-                norm = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
-                for total, grad in zip(sums, grads, strict=True):
-                    total += grad * torch.clamp(0.1 / (norm + 1e-6), max=1.0)
-        parts = whole.split([one.numel() for one in parameters])
-        for parameter, total, one in zip(parameters, sums, parts, strict=True):
-            parameter.grad = one.view_as(parameter).clone() if flat else total
+        passes = [
+            list(torch.autograd.grad(F.cross_entropy(model(x[step, part]), goal[step, part]), parameters))
+            for part in range(2)
+        ]
+        sums = limited_flat(passes, factor) if flat else limited_sums(passes)
+        for parameter, total in zip(parameters, sums, strict=True):
+            parameter.grad = total
         optimizer.step()
         debugger.stop()
         debugger.step()
