@@ -12,7 +12,7 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sides import Sides, Sink
-from msprobe.compare.verdict.twins import Raw, Twins, mark_of, norm_of, norm_of_all, order_of, with_near_norm
+from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of, norm_of, norm_of_all, order_of, with_near_norm
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.core.tensors.projection import KEY
@@ -20,7 +20,7 @@ from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
 from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import is_complex, recorded_count
-from msprobe.trace.values import Signature, signature_of
+from msprobe.trace.values import signature_of
 
 _NO_PART = 1e-5
 """Share of the norm of all gradients below which one is nothing but rounding."""
@@ -116,13 +116,16 @@ class Gradients:
         return others[0] if len(others) == 1 and name not in self.by_parameter[1 - side] else name
 
     @cached_property
-    def _values(self) -> list[dict[tuple[str, str], Signature | None]]:
-        """By side what the parameters hold when the step begins, by their names."""
-        sides: list[dict[tuple[str, str], Signature | None]] = [{}, {}]
-        for side, values in enumerate(sides):
-            for entry in filter(lambda one: is_module(self._sides.key(one)), self._sides.forward(side)):
-                for row, raw in self._sides.leaves(side, entry, PARAMETER):
-                    values.setdefault((self._sides.key(entry).stem, self._position(side, row)), signature_of(raw))
+    def _values(self) -> list[dict[tuple[str, str], Mark]]:
+        """By side what the parameters hold when the step begins, in which order, by their names."""
+        sides: list[dict[tuple[str, str], Mark]] = [{}, {}]
+        for side, entry in itertools.product((0, 1), range(len(self._table.keys))):
+            key = self._sides.key(entry)
+            if not is_module(key) or key.phase != Phase.FORWARD.value:
+                continue
+            for row, raw in self._sides.leaves(side, entry, PARAMETER):
+                if signature_of(raw) is not None and KEY in raw:  # else their order is not known
+                    sides[side].setdefault((key.stem, self._position(side, row)), (*mark_of(raw), raw[KEY]))
         return sides
 
     @property

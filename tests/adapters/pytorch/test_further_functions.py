@@ -36,7 +36,6 @@ def divide_in_place() -> torch.Tensor:
         ("Torch.expit", lambda: torch.special.expit(X)),
         ("Torch.randn", lambda: torch.randn(3)),
         ("Tensor.scatter_reduce", lambda: X.scatter_reduce(0, INDEX, X, "sum")),
-        ("Tensor.copy_", lambda: torch.empty(4, 4).copy_(X)),
         ("Tensor.__abs__", lambda: abs(X)),
         ("Tensor.__itruediv__", divide_in_place),
     ],
