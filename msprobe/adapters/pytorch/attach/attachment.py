@@ -306,7 +306,6 @@ class Attachment:
     def _find_and_call(self, module: nn.Module, site: Site) -> None:
         model = self._models.find(module)
         if model is not None:
-            self._end_alone()
             self._model_called(model, module, site)
 
     @_guarded
@@ -339,6 +338,7 @@ class Attachment:
         module = model.module
         if module is None or self._disabled:
             return
+        self._end_alone()
         self._end_if_complete()
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
