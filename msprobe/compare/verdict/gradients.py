@@ -105,15 +105,24 @@ class Gradients:
         for side, own in enumerate(self.by_parameter):
             for name, sinks in own.items():
                 if any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks):
-                    others = self.by_parameter[1 - side].get(self._other_name(side, name), [])
+                    others = self.by_parameter[1 - side].get(name, [])
                     found.append(_Compared(side, sinks, others, self._gradient_apart(side, sinks, others)))
         return found
 
-    def _other_name(self, side: int, name: tuple[str, str]) -> tuple[str, str]:
-        """Return the name that the other side has for a parameter: the same, else that of the one with its values."""
-        values = self._values[side].get(name)
-        others = [one for one, value in self._values[1 - side].items() if value == values is not None]
-        return others[0] if len(others) == 1 and name not in self.by_parameter[1 - side] else name
+    @cached_property
+    def any_renamed_differs(self) -> bool:
+        """Whether a parameter of the target has another gradient, in one shape, than the one that holds the same in the
+        golden run, where none has its name."""
+        target, golden = self.by_parameter
+        for one in self._compared:
+            name = next((name for name, sinks in target.items() if sinks is one.sinks), None)
+            if name is None or name in golden or name not in self._values[0]:
+                continue
+            like = [other for other, held in self._values[1].items() if held == self._values[0][name]]
+            others = golden.get(like[0], []) if len(like) == 1 else []
+            if _shapes(one.sinks) == _shapes(others) and math.isinf(self._gradient_apart(0, one.sinks, others)):
+                return True
+        return False
 
     @cached_property
     def _values(self) -> list[dict[tuple[str, str], Mark]]:
@@ -130,7 +139,7 @@ class Gradients:
 
     @property
     def any_differs(self) -> bool:
-        """Whether a parameter that both sides have, in one shape, has another gradient."""
+        """Whether a parameter that both sides have by name, in one shape, has another gradient."""
         return self.have_names and self.any_pair_differs
 
     @cached_property

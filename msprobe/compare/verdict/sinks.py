@@ -162,8 +162,11 @@ class Sinks:
             others = unnamed and not math.isfinite(self._gradients_apart)
             return self.comparable and (others or self._reads.are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
-        agree = math.isfinite(self._losses_apart) and not self._gradients.any_differs
-        return all(map(math.isfinite, losses)) and not (agree or self._gradients_are_shown)
+        if not all(map(math.isfinite, losses)):
+            return False
+        if math.isfinite(self._losses_apart):
+            return self._gradients.any_renamed_differs and not self._next_agrees()
+        return not self._gradients_are_shown
 
     @cached_property
     def are_of_other_code(self) -> bool:
