@@ -142,7 +142,9 @@ def _wants_data_gradients(view: StepView) -> bool:
             for own, leaf in zip(call.given_marks, call.given, strict=True)
         ):
             return True
-        made.update(call.returned_marks)
+        # what is returned without a gradient, and given with one, is data all the same: a leaf
+        returned = zip(call.returned_marks, call.returned, strict=True)
+        made.update(own for own, leaf in returned if leaf.raw.get("requires_grad") is True)
     return False
 
 

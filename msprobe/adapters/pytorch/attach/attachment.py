@@ -33,7 +33,14 @@ from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import MOST_LEAVES, Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Model, Models
-from msprobe.adapters.pytorch.attach.module_tree import is_made_now, leaves_below, leaves_of, parameters_of
+from msprobe.adapters.pytorch.attach.module_tree import (
+    is_differentiable,
+    is_made_now,
+    leaves_below,
+    leaves_of,
+    parameters_of,
+    tensors_in,
+)
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
 from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
@@ -227,7 +234,7 @@ class Attachment:
                 self._went_backward()
             if not is_traced() and self._may_be_alone():
                 results = args[0] if args else kwargs.get("tensors")
-                self._differentiated(leaves_of(_tensors_in((results,)), MOST_LEAVES))
+                self._differentiated(leaves_of(tensors_in((results,)), MOST_LEAVES))
             return result
 
         return backward
@@ -237,7 +244,7 @@ class Attachment:
             result = slot.function(*args, **kwargs)
             if not is_traced() and self._may_be_alone():
                 inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-                self._differentiated(leaves_below(_tensors_in((inputs,))))
+                self._differentiated(leaves_below(tensors_in((inputs,))))
             return result
 
         return grad
@@ -531,7 +538,7 @@ class Attachment:
             return
         if self._open and self._iterations.went_backward and self._came_back and not self._complete:
             return
-        if not torch.is_grad_enabled() or _graph_task() != -1 or not _is_differentiable(args, kwargs):
+        if not torch.is_grad_enabled() or _graph_task() != -1 or not is_differentiable(args, kwargs):
             return
         site = call_site()
         self._end_if_complete()
@@ -745,35 +752,8 @@ class Attachment:
         elif script_debugger() is not None and not self._has_begun:
             self._note("own debugger")
         else:
-            self._note("reason", text=self._why_nothing())
-
-    def _why_nothing(self) -> str:
-        hint = _COMPILED_HINT if _compiled_code_ran() else ""
-        kinds = ", ".join(model.kind for model in self._models)
-        if self._has_begun and kinds and not any(model.trains for model in self._models):
-            return (
-                f"no optimizer holds a parameter of {kinds}, and no training followed what was called{hint}; make a "
-                "PrecisionDebugger in the script to record it"
-            )
-        if self._unseen and self._models.wanted is None:
-            return (
-                f"an optimizer has made {self._unseen} step(s), and no call of a model was seen before{hint}; call the "
-                "model itself, model(x), in the training, or make a PrecisionDebugger in the script"
-            )
-        left_out = next((model for model in self._models if model.calls.only_left_out), None)
-        if left_out is not None:
-            return (
-                f"{left_out.kind} was called without autograd only, which counts as evaluation in a program that makes "
-                "an optimizer; make a PrecisionDebugger in the script to record it"
-            )
-        wanted = self._models.wanted
-        sought = "a model with parameters" if wanted is None else f"a module of class {wanted}"
-        if self._models.called:
-            return f"{sought} was never called; called were: {', '.join(self._models.called)}{hint}"
-        return (
-            f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
-            "program trains by them, or makes a PrecisionDebugger and calls start()"
-        )
+            hint = _COMPILED_HINT if _compiled_code_ran() else ""
+            self._note("reason", text=self._models.why_nothing(self._unseen, hint, has_begun=self._has_begun))
 
     def give_up(self, error: Exception) -> None:
         """Record nothing more, after an error of the tool."""
@@ -795,20 +775,6 @@ def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) ->
     slot.keep_outermost(outer)
     skip_in_dynamo(outer)
     return outer
-
-
-def _tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Yield the tensors among values, and in the lists and tuples among them."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from (part for part in value if isinstance(part, torch.Tensor))
-
-
-def _is_differentiable(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a function is called with a tensor that needs a gradient."""
-    return any(one.requires_grad for one in _tensors_in((*args, *kwargs.values())))
 
 
 def _not_named(models: Iterable[Model]) -> list[str]:

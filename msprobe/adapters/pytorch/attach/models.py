@@ -123,6 +123,39 @@ class Models:
         else:
             self._untrained_parts.discard(id(part))
 
+    def why_nothing(self, unseen: int, hint: str, *, has_begun: bool) -> str:
+        """Return in words why nothing was recorded.
+
+        Args:
+            unseen: how many steps optimizers have made before any call of a model.
+            hint: is added where no call was seen.
+            has_begun: whether a step was begun.
+        """
+        kinds = ", ".join(model.kind for model in self)
+        if has_begun and kinds and not any(model.trains for model in self):
+            return (
+                f"no optimizer holds a parameter of {kinds}, and no training followed what was called{hint}; make a "
+                "PrecisionDebugger in the script to record it"
+            )
+        if unseen and self.wanted is None:
+            return (
+                f"an optimizer has made {unseen} step(s), and no call of a model was seen before{hint}; call the model "
+                "itself, model(x), in the training, or make a PrecisionDebugger in the script"
+            )
+        left_out = next((model for model in self if model.calls.only_left_out), None)
+        if left_out is not None:
+            return (
+                f"{left_out.kind} was called without autograd only, which counts as evaluation in a program that makes "
+                "an optimizer; make a PrecisionDebugger in the script to record it"
+            )
+        sought = "a model with parameters" if self.wanted is None else f"a module of class {self.wanted}"
+        if self.called:
+            return f"{sought} was never called; called were: {', '.join(self.called)}{hint}"
+        return (
+            f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
+            "program trains by them, or makes a PrecisionDebugger and calls start()"
+        )
+
     def known(self, module: nn.Module) -> Model | None:
         """Return the model that calls of ``module`` are calls of; None where none was found yet."""
         entry = self._by_call.get(id(module))

@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -128,6 +128,20 @@ def leaves_below(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     leaves = (one for one in tensors if one.is_leaf)
     inside = [functorch.get_unwrapped(one) if functorch.is_gradtrackingtensor(one) else one for one in leaves]
     return [one for one in inside if not functorch.is_functorch_wrapped_tensor(one)]
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among values, and in the lists and tuples among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (part for part in value if isinstance(part, torch.Tensor))
+
+
+def is_differentiable(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a function is called with a tensor that needs a gradient."""
+    return any(one.requires_grad for one in tensors_in((*args, *kwargs.values())))
 
 
 def leaves_of(results: Iterable[torch.Tensor], most: int) -> list[torch.Tensor]:
