@@ -167,7 +167,7 @@ class Sinks:
         if math.isfinite(self._losses_apart):
             exact = self.coarsest <= FLOAT32_ROUNDOFF  # in 16 bits a gradient that nearly cancels is another one
             return exact and self._gradients.any_renamed_differs and not self._next_agrees()
-        return not self._gradients_are_shown
+        return self._reads.are_others or not self._gradients_are_shown
 
     @cached_property
     def are_of_other_code(self) -> bool:
