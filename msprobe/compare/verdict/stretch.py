@@ -503,11 +503,8 @@ class _Side:
     def makers(self, value: Value, *, reordered: bool) -> tuple[list[Call], Move | None]:
         """Return the calls from whose results comes what another one gets, and the move in between that may be wrong;
         None where none is known. ``reordered`` says whether the value has the right elements in another order."""
-        is_moved = (
-            value.is_source or value.root.call.begin < value.root.call.number
-        )  # by code of a module that makes it
-        trail = self._moves.behind(value if value.is_source else value.root)
-        if trail.sources and is_moved:
+        trail = self._moves.behind(value)
+        if trail.sources and value.is_source:
             return list(dict.fromkeys(source.call for source in trail.sources)), trail.decisive(reordered=reordered)
         maker = self.maker(value)
         return [] if maker is None else [maker], None if value.is_source else trail.decisive(reordered=reordered)
