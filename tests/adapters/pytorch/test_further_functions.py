@@ -34,7 +34,6 @@ def divide_in_place() -> torch.Tensor:
         ("Torch.eigvalsh", lambda: torch.linalg.eigvalsh(SQUARE)),
         ("Torch.solve_triangular", lambda: torch.linalg.solve_triangular(SQUARE, X, upper=True)),
         ("Torch.expit", lambda: torch.special.expit(X)),
-        ("Torch.randn", lambda: torch.randn(3)),
         ("Tensor.scatter_reduce", lambda: X.scatter_reduce(0, INDEX, X, "sum")),
         ("Tensor.__abs__", lambda: abs(X)),
         ("Tensor.__itruediv__", divide_in_place),
