@@ -41,6 +41,7 @@ OWN = {
         "kernel/graph_events.py": "graphs of a device are captured by torch and torch_npu",
         "tensors/captured_values.py": "graphs of a device are captured by torch and torch_npu",
         "tensors/storages.py": "MindSpore has no public way from a tensor to its storage",
+        "tensors/transforms.py": "torch.func is PyTorch's",
         "taps/training/nested_backward.py": "reentrant checkpointing is PyTorch's",
         "perturbation.py": "neighbours of floats are found in their bits, which MindSpore does not show as integers",
         "compile/exported_graph.py": "torch.export is PyTorch's",
