@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def _numbers(path: Path) -> int:
     return sum(1 for node in nodes if isinstance(node, ast.Constant) and type(node.value) in {int, float})
 
 
+@functools.cache
 def counts() -> dict[str, int]:
     """Return what the engine holds."""
     return {

@@ -1,8 +1,7 @@
 """Where values of a step come from and whether they reach a backward pass: a call gets what another one returned.
 
 Values are known again by statistics that no view changes. So a call after ``reshape`` or ``transpose``, which are not
-always recorded, still gets what the call before them returned. A value without numbers is known again by
-nothing.
+always recorded, still gets what the call before them returned. A value without numbers is known again by nothing.
 """
 
 from __future__ import annotations

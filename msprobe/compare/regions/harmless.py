@@ -454,8 +454,7 @@ class HarmlessDifferences:
 
     def _is_update_without_consequence(self, entry: int) -> bool:
         """Return whether a call that has a part in updates is a part of other code, or comes in another order."""
-        rules = self._is_shown_by_optimizers, self._is_in_another_order
-        return self.sinks.updates.agree or any(rule(entry) for rule in rules)
+        return self.sinks.updates.agree or self._is_shown_by_optimizers(entry) or self._is_in_another_order(entry)
 
     def _is_shown_by_optimizers(self, entry: int) -> bool:
         """Return whether what optimizers get, which is the same, shows what two calls make of gradients that are a pair

@@ -56,20 +56,21 @@ def _stored(dump: Dump, other: Dump) -> float:
     converted = list(_from_bytes(dump))
     own = _elements_of_matrices(dump) if converted else 0.0
     lacking = _elements_of_matrices(other) - own if converted else 0.0
-    multiplied = 2.0 * sum(size for size, roundoff in converted if roundoff != _BYTE) >= own
-    by_design = (roundoff for size, roundoff in converted if size <= lacking or (multiplied and roundoff != _BYTE))
+    multiplied = 2.0 * sum(size for size, roundoff in converted if roundoff) >= own
+    by_design = (roundoff or _BYTE for size, roundoff in converted if size <= lacking or (multiplied and roundoff))
     return max(by_design, default=0.0)
 
 
 def _from_bytes(dump: Dump) -> Iterator[tuple[int, float]]:
-    """Yield the size of each matrix that a run converts from a format of one byte, and the round-off of that format."""
+    """Yield the size of each matrix that a run converts from a format of one byte, and the round-off of that format, 0
+    for integers."""
     for move in moves_of(dump, ()) if dump.header.get("moves") else ():
         source, made = map(find_dtype, move.cast) if move.cast else (None, None)
         if source is None or made is None or not made.unit_roundoff:
             continue
         if source.itemsize == 1 and source.kind is not DtypeKind.BOOL:
             sizes = (prod(place.shape) for place in move.made if len(place.shape) > 1)
-            yield from ((size, source.unit_roundoff or _BYTE) for size in sizes)
+            yield from ((size, source.unit_roundoff) for size in sizes)
 
 
 def _elements_of_matrices(dump: Dump) -> float:

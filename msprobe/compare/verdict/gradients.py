@@ -104,7 +104,7 @@ class Gradients:
         found = []
         for side, own in enumerate(self.by_parameter):
             for name, sinks in own.items():
-                if any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks):
+                if self._is_more_than_rounding(sinks):
                     others = self.by_parameter[1 - side].get(name, [])
                     found.append(_Compared(side, sinks, others, self._gradient_apart(side, sinks, others)))
         return found
@@ -114,15 +114,16 @@ class Gradients:
         """Whether a parameter of the target has another gradient, in one shape, than the one that holds the same in the
         golden run, where none has its name."""
         target, golden = self.by_parameter
-        for one in self._compared:
-            name = next((name for name, sinks in target.items() if sinks is one.sinks), None)
-            if name is None or name in golden or name not in self._values[0]:
-                continue
+        for name in filter(self._values[0].__contains__, target.keys() - golden.keys()):
             like = [other for other, held in self._values[1].items() if held == self._values[0][name]]
-            others = golden.get(like[0], []) if len(like) == 1 else []
-            if _shapes(one.sinks) == _shapes(others) and math.isinf(self._gradient_apart(0, one.sinks, others)):
+            sinks, others = target[name], golden.get(like[0], []) if len(like) == 1 else []
+            comparable = self._is_more_than_rounding(sinks) and _shapes(sinks) == _shapes(others)
+            if comparable and math.isinf(self._gradient_apart(0, sinks, others)):
                 return True
         return False
+
+    def _is_more_than_rounding(self, sinks: Sequence[Sink]) -> bool:
+        return any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks)
 
     @cached_property
     def _values(self) -> list[dict[tuple[str, str], Mark]]:

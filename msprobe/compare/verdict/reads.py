@@ -61,10 +61,11 @@ class Reads:
         one reads and as many more. Infinite where they are others, or not known."""
         if any(not len(read.numbers) for own in self._reads for read in own):
             return math.inf
-        target, golden = (np.concatenate([read.numbers for read in own]) for own in self._reads)
-        apart = abs(target.sum() - golden.sum()) / max(np.linalg.norm(target), np.linalg.norm(golden), 1e-300)
-        if len(target) != len(golden) and apart <= EQUAL:
-            return float(apart)
+        target, golden = ([float(number) for read in own for number in read.numbers] for own in self._reads)
+        if len(target) != len(golden) and all(map(math.isfinite, (*target, *golden))):
+            apart = abs(math.fsum(target) - math.fsum(golden)) / max(math.hypot(*target), math.hypot(*golden), 1e-300)
+            if apart <= EQUAL:
+                return apart
         sides = [_nearest(own, others, twins) for own, others in (self._reads, self._reads[::-1])]
         alike = [one[np.isfinite(one)] for one in sides]
         lacking = [len(one) - len(like) for one, like in zip(sides, alike, strict=True)]

@@ -62,25 +62,19 @@ class Sides:
                 yield entry
 
     def are_called_as_often(self, entry: int) -> bool:
-        """Return whether both sides call the function or module of an entry as often."""
-        pair = self._table.entries[entry]
-        target, golden = (
-            0 if name is None else counts[stem_of(name)]
-            for counts, name in zip(self._calls, (pair.target, pair.golden), strict=True)
-        )
+        """Return whether both sides call the function or module of an entry as often, under the name each has for
+        it."""
+        target, golden = (self._calls[side][self._own_stem(side, entry)] for side in (0, 1))
         return target == golden
 
     @cached_property
-    def _calls(self) -> tuple[Counter[str], Counter[str]]:
+    def _calls(self) -> list[Counter[str]]:
         """By side how often each function and module is called."""
-        target, golden = (
-            [
-                self._table.entries[entry].golden if side else self._table.entries[entry].target
-                for entry in self.forward(side)
-            ]
-            for side in (0, 1)
-        )
-        return Counter(map(stem_of, filter(None, target))), Counter(map(stem_of, filter(None, golden)))
+        return [Counter(self._own_stem(side, entry) for entry in self.forward(side)) for side in (0, 1)]
+
+    def _own_stem(self, side: int, entry: int) -> str:
+        pair = self._table.entries[entry]
+        return stem_of((pair.golden if side else pair.target) or "")
 
     def scalars(self, side: int, entry: int, slot: str) -> Iterator[tuple[int, Raw]]:
         return (value for value in self.leaves(side, entry, slot) if element_count(value[1]) == 1)

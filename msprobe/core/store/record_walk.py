@@ -53,8 +53,8 @@ NOT_MEASURED = "not_measured"
 ``Cell.head.Dense.backward`` for its backward calls."""
 UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
 """The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
-was given the tensor does not read it, or it had no data of its own (a meta tensor, the result of
-communication that the program had not waited for)."""
+was given the tensor does not read it, or it had no data of its own (a meta tensor, the result of communication that the
+program had not waited for)."""
 
 MEMORY, PART = "memory", "part"
 """Keys of a tensor: the number of its storage in this process and the version of its content, ``17.3`` (``17`` where

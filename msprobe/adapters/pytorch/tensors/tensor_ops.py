@@ -135,10 +135,7 @@ class TorchTensorOps:
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True, projection)
                 set_measured(node, self._values(tensor, neutral, self._high, projection))
-        except (
-            RuntimeError,
-            ValueError,
-        ) as error:  # sparse, nested; no memory (meta, functorch); no code for a dtype
+        except (RuntimeError, ValueError) as error:  # sparse, nested; no memory (meta, functorch); no code for a dtype
             let_through(error)
             return self._describe_other(tensor, statistics, projection)
         node["requires_grad"] = tensor.requires_grad
