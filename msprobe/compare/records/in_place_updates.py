@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.entries import OPTIMIZER, EntryKey
+from msprobe.compare.records.entries import OPTIMIZER, EntryKey, stem_of
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor, leaves
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor, leaves
 from msprobe.trace.likeness import EXACT, distance, same_values
+from msprobe.trace.trace import Trace
 from msprobe.trace.values import Signature, fingerprint
 
 _CHANGED, _RETURNED = ".input.0", ".output.0"
@@ -94,3 +95,17 @@ def works_in_place(stem: str) -> bool:
     """Return whether a function changes its first argument, as its name says: ``add_``, ``__iadd__``."""
     operator = stem.rpartition(".")[2]
     return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
+
+
+def changes_temporary(trace: Trace, name: str) -> bool:
+    """Return whether the tensor that a call changes in place was made by a call before it, of others: then its result
+    is no more a state than that of any other call."""
+    call = trace.by_name.get(name)
+    while call is not None:
+        given = next((value for value in call.given if value.leaf.slot == INPUT), None)
+        if given is None or given.is_source:
+            return False
+        call = given.root.call
+        if not works_in_place(stem_of(call.name)):
+            return True
+    return False

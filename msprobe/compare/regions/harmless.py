@@ -41,12 +41,11 @@ from msprobe.compare.records.entries import (
     path_of,
     stem_of,
 )
-from msprobe.compare.records.in_place_updates import works_in_place
+from msprobe.compare.records.in_place_updates import changes_temporary, works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.step_end import StepEnd
-from msprobe.compare.verdict.temporaries import Temporaries
 from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
@@ -264,7 +263,10 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         if is_module(key) or key.phase != Phase.FORWARD.value or not works_in_place(key.stem):
             return False
-        if self._temporaries.is_changed(entry):
+        if entry < self._last_backward and all(
+            changes_temporary(trace, str(name))
+            for trace, name in zip(self.end.traces, self._table.entries[entry][:2], strict=True)
+        ):
             return False
         body = self._data.get(self._table.entries[entry].target or "")
         outside = not key.parent and all(
@@ -482,8 +484,9 @@ class HarmlessDifferences:
         return all(trained) and all(own <= names for own, names in zip(trained, known, strict=True))
 
     @cached_property
-    def _temporaries(self) -> Temporaries:
-        return Temporaries(self._table, self.sinks.sides)
+    def _last_backward(self) -> int:
+        backward = Phase.BACKWARD.value
+        return max((number for number, key in enumerate(self._table.keys) if key.phase == backward), default=0)
 
     @property
     def sinks(self) -> Sinks:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
+from msprobe.compare.records.entries import phase_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.stretch import Stretch, StretchSearch
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Judged, Measured
+from msprobe.trace.trace import Trace
 
 
 class StepEnd:
@@ -54,5 +58,17 @@ class StepEnd:
         return self._search.is_right(call)
 
     @cached_property
+    def traces(self) -> tuple[Trace, Trace]:
+        """The forward calls of both runs, with where their values come from."""
+        target, golden = (Trace(dict(_forward(dump)), dump.construct) for dump in self._dumps)
+        return target, golden
+
+    @cached_property
     def _search(self) -> StretchSearch:
-        return StretchSearch(*self._dumps, self.sinks.coarsest)
+        return StretchSearch(self._dumps, self.traces, self.sinks.coarsest)
+
+
+def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
+    for name, body in dump.data.items():
+        if phase_of(name) == Phase.FORWARD.value:
+            yield name, body

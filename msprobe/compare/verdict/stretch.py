@@ -16,9 +16,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, phase_of, stem_of
+from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, stem_of
 from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_near_norm
-from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.trace.leaves import data_name, element_count, is_shape
@@ -65,14 +64,13 @@ class StretchSearch:
     """Finds the stretch in which a target goes wrong.
 
     Args:
-        target: the dump of the target.
-        golden: that of the golden run.
+        dumps: those of target and golden run.
+        traces: their forward calls.
         coarsest: the unit round-off of the coarsest dtype that a value has passed.
     """
 
-    def __init__(self, target: Dump, golden: Dump, coarsest: float) -> None:
-        dumps = target, golden
-        self._traces = tuple(Trace(dict(_forward(dump)), dump.construct) for dump in dumps)
+    def __init__(self, dumps: Sequence[Dump], traces: Sequence[Trace], coarsest: float) -> None:
+        self._traces = tuple(traces)
         target_raws, golden_raws = (
             (value.raw for call in trace.calls for value in call.values) for trace in self._traces
         )
@@ -547,12 +545,6 @@ class _Side:
             for value in call.returned
             if signature_of(value.raw) not in used
         ]
-
-
-def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
-    for name, body in dump.data.items():
-        if phase_of(name) == Phase.FORWARD.value:
-            yield name, body
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:
