@@ -5,42 +5,23 @@ durations of a whole run::
 
     scripts/test -n 2 --dist worksteal --junitxml=durations.xml
     python -m tests.slow_tests durations.xml
-
-A test that takes much longer and is neither fails: ``bounded``.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.matrices import whole
 from tests.rules.tree import ROOT
 
 LISTED = Path(__file__).with_suffix(".txt")
 LIMIT = 0.15
 """Seconds that the median case of a test function may take in the quick tier; the first case often pays for others."""
-
-LONGEST = 5.0
-"""Seconds of CPU that a test without the mark may take, with the processes that it waited for: seconds of the clock
-depend on what else runs. What it is the first to import counts too, so this is far more than ``LIMIT``."""
-
-
-@contextmanager
-def bounded(item: pytest.Item) -> Iterator[None]:
-    """Fail a test of CI that takes longer than ``LONGEST`` and is not marked as slow."""
-    begin = sum(os.times()[:4])
-    yield
-    seconds = sum(os.times()[:4]) - begin
-    if seconds > LONGEST and not whole.asked and item.get_closest_marker("slow") is None:
-        pytest.fail(f"it took {seconds:.1f} s of CPU; above {LONGEST} s a test has the mark slow (tests/slow_tests.py)")
 
 
 def mark_slow(items: Iterable[pytest.Item]) -> None:
