@@ -280,7 +280,7 @@ class HarmlessDifferences:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
         if not self.sinks.agree:
             return frozenset()
-        if self.sinks.are_of_other_code:
+        if self._table.alone:
             return frozenset(one for one in entries if self._ends_in_other_code(one))
         return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
 
@@ -294,7 +294,7 @@ class HarmlessDifferences:
             return False
         if key.phase != Phase.FORWARD.value:
             return True
-        if has_state(key) or self._writes_state(entry) or self._has_overflow(entry):
+        if has_state(key) or self._writes_state(entry) or any(map(self._overflows, self._rows(entry, Role.RESULT))):
             return False
         return self._makes_no_floats(entry) or self._is_shown(entry)
 

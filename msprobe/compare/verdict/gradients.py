@@ -16,7 +16,6 @@ from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of, norm_of, no
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.core.tensors.projection import KEY
-from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Ints, RowKind
 from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import is_complex, recorded_count
@@ -239,8 +238,6 @@ class Gradients:
     def _conditioned(self, raw: Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
         terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
-        if self._twins.coarsest <= FLOAT32_ROUNDOFF:
-            return 1.0
         usual = self._size / math.sqrt(max(map(len, self.by_parameter)))
         return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
 

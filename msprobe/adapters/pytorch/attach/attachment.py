@@ -524,7 +524,7 @@ class Attachment:
             self._iterations.backward()
             self._iterations.look_at(leaves)
             self._came_back = False
-        elif not self._alone and not self._optimizers.made and leaves:
+        elif not self._alone and leaves:
             self._follow_functions(late=True)
 
     @_guarded
@@ -575,7 +575,10 @@ class Attachment:
             self._forget()
         if not self._open:
             self._models.drop_parts()
-        self._expect()
+        if self._may_be_alone():
+            self._follow_functions()
+        else:
+            self._expect()
 
     @_guarded
     def _expect(self) -> None:

@@ -133,10 +133,31 @@ class TorchOptimizerTap:
         """Return the hooks for steps, and patches for steps that raise, after which torch calls no hook."""
         running = _RunningSteps()
 
-        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        def before(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
             self._report(optimizer, args, kwargs)
-            if self._current.observer is not None:
-                running.records.append(self._current.observer.enter("optimizer"))
+            if self._current.observer is None:
+                return None
+            running.records.append(self._current.observer.enter("optimizer"))
+            if is_traced() or not any(map(callable, (*args[1:], *kwargs.values()))):
+                return None
+            return (args[0], *map(outside, args[1:])), {name: outside(value) for name, value in kwargs.items()}
+
+        def outside(closure: Any) -> Any:
+            """Return a closure whose calls are those of the program, and none of the optimizer; others as they are."""
+            if not callable(closure):
+                return closure
+
+            @functools.wraps(closure)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if running.records and self._current.observer is not None:
+                    self._current.observer.leave(running.records.pop())
+                try:
+                    return closure(*args, **kwargs)
+                finally:
+                    if self._current.observer is not None:
+                        running.records.append(self._current.observer.enter("optimizer"))
+
+            return call
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             observer = self._current.observer
