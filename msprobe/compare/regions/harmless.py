@@ -280,7 +280,7 @@ class HarmlessDifferences:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
         if not self.sinks.agree:
             return frozenset()
-        if self._table.alone:
+        if self.sinks.are_of_other_code:
             return frozenset(one for one in entries if self._ends_in_other_code(one))
         return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
 

@@ -85,7 +85,7 @@ class Sinks:
     def _parts_apart(self) -> Iterator[float]:
         """Yield how far the sinks of each kind are apart."""
         if any(self._gradients.by_parameter) or self.sides.go_back:
-            if not all(self._gradients.by_parameter):
+            if not any(self._gradients.by_parameter):
                 yield math.inf
             yield self._losses_apart
             yield self._gradients_apart
@@ -113,8 +113,9 @@ class Sinks:
     def _optimizers_show_gradients(self) -> bool:
         if self._gradients.have_names or self._gradient_differs or not self.updates.leave_the_same:
             return False
-        gradients = min(map(self._gradients.elements, (0, 1)))  # one side may have those of each use
-        return gradients > 0 and all(self.updates.elements(side) >= gradients for side in (0, 1))
+        sizes = filter(None, map(self._gradients.elements, (0, 1)))  # one side may have those of each use, or none
+        gradients = min(sizes, default=math.inf)
+        return all(self.updates.elements(side) >= gradients for side in (0, 1))
 
     @cached_property
     def _gradients_are_shown(self) -> bool:
