@@ -13,9 +13,9 @@ them. So may a vector of parameters in the next step, when only modules were rec
 A tensor is recognised in later calls by its statistics, a parameter in later steps by its name.
 
 In the forward pass, what is left of two equal values is nothing but their rounding: ``a - b`` of two tensors that are
-equal by mathematics (the probabilities of one policy, computed twice) is as far off as its operands are, and has no
-digit of its own. So its scale is at least that of the operands, where these differ between the runs at all; of the same
-operands both runs make the same result.
+equal by mathematics (the probabilities of one policy, computed twice), or the mean of values that are centred, is as
+far off as its operands are, and has no digit of its own. So its scale is at least that of the operands, where these
+differ between the runs at all; of the same operands both runs make the same result.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing 
 _OPERANDS = 2.0
 _LOST = 64.0 * FLOAT32_ROUNDOFF  # the share of other values below which these round a value away
 _SQUARING = "addcmul"
-_ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract"})
+_SUMS = dict.fromkeys(("add", "radd", "iadd", "sub", "rsub", "isub", "subtract"), 0.0) | {"sum": 0.5, "mean": -0.5}
+"""Functions that add: by which power of the number of terms what is left of their rounding grows."""
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 ANYTHING = 1e6
@@ -340,21 +341,22 @@ def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64]
 
 def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
     """Return the scale (a root mean square, in data units) of each numeric row of ``facts`` that is the result of a
-    forward sum with operands that differ; 0 for other rows.
+    forward sum or mean of values that differ; 0 for other rows.
 
-    The result is as far off as both operands together, however small it is; ``AMPLIFICATION`` allows for this as long
-    as the operands are not much larger than the result.
+    The result is as far off as all its terms together, however small it is; ``AMPLIFICATION`` allows for this as long
+    as these are not much larger than the result.
     """
-    names = {stem: function_of(stem) in _ADDING for stem in {key.stem for key in table.keys}}
-    if not any(names.values()):
+    powers = {stem: _SUMS.get(function_of(stem), math.nan) for stem in {key.stem for key in table.keys}}
+    if all(map(math.isnan, powers.values())):
         return np.zeros(len(facts.numeric))
     forward = Phase.FORWARD.value
-    sums = np.array([names[key.stem] and key.phase == forward for key in table.keys], np.bool_)
+    power = np.array([powers[key.stem] if key.phase == forward else math.nan for key in table.keys])
     entries, inputs = table.entry_of_row()[facts.numeric], facts.role[facts.numeric] == Role.INPUT
-    differing = np.zeros(len(table.keys), np.bool_)
+    results = ~np.isnan(power)[entries] & (facts.role[facts.numeric] == Role.RESULT)
+    differing, operands, terms = np.zeros(len(power), np.bool_), np.zeros(len(power)), np.ones(len(power))
     differing[entries[inputs & (facts.apart > 0.0).any(axis=1)]] = True
     rms = facts.size[:, 1] / np.sqrt(np.maximum(facts.numel, 1.0))
-    operands = np.zeros(len(table.keys))
     np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
-    is_result = (sums & differing)[entries] & (facts.role[facts.numeric] == Role.RESULT)
-    return np.where(is_result, _OPERANDS / AMPLIFICATION * operands[entries], 0.0)
+    np.maximum.at(terms, entries[inputs], facts.numel[inputs])
+    scales = operands[entries] * (terms[entries] / np.maximum(facts.numel, 1.0)) ** power[entries]
+    return np.where(results & differing[entries], _OPERANDS / AMPLIFICATION * scales, 0.0)

@@ -45,3 +45,16 @@ def test_a_small_difference_is_as_far_off_as_its_operands(tmp_path: Path, left: 
 )
 def test_a_wrong_difference_is_named(tmp_path: Path, target: list[Any], golden: list[Any], function: str) -> None:
     assert verdict(tmp_path, target, golden, function) == ("diverged", function)
+
+
+@pytest.mark.parametrize(("function", "left"), [("Tensor.mean.0.forward", 5e-8), ("Tensor.sum.0.forward", 2e-6)])
+def test_the_mean_of_centred_values_is_rounding(tmp_path: Path, function: str, left: float) -> None:
+    def result(folder: str, result: float, golden: float = -1e-9) -> str:
+        for side, given, value in (("t", 1.0 + 1e-7, result), ("g", 1.0, golden)):
+            one = tensor(value, shape=[], Max=value, Min=value, Mean=value, Norm=abs(value))
+            centred = tensor(given, shape=[8, 8], Max=0.2, Min=-0.2, Mean=0.0)
+            write(tmp_path / folder / side, {function: call([centred], [one])})
+        return str(msprobe.compare(tmp_path / folder / "t", tmp_path / folder / "g").verdict)
+
+    assert result("rounding", left) == "same"
+    assert result("wrong", 1e3 * left) == "diverged"

@@ -63,11 +63,50 @@ def _do_nothing(optimizer: Any, args: Any, kwargs: Any) -> None:
     """Stand for a hook that is not needed."""
 
 
-class _RunningSteps(threading.local):
-    """The optimizer steps that run in this thread, the innermost last."""
+def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a step, whose first argument is the optimizer, gets a closure."""
+    return any(map(callable, (*args[1:], *kwargs.values())))
 
-    def __init__(self) -> None:
-        self.records: list[Any] = []
+
+class _StepScopes(threading.local):
+    """The scopes of the optimizer steps that run in this thread, the innermost last."""
+
+    def __init__(self, current: CurrentObserver) -> None:
+        self._current = current
+        self._tokens: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    def enter(self) -> bool:
+        """Begin the scope of a step; return whether somebody observes it."""
+        observer = self._current.observer
+        if observer is not None:
+            self._tokens.append(observer.enter("optimizer"))
+        return observer is not None
+
+    def leave(self) -> bool:
+        """End the innermost scope; return whether there was one."""
+        observer, ends = self._current.observer, bool(self._tokens)
+        if ends and observer is not None:
+            observer.leave(self._tokens.pop())
+        return ends and observer is not None
+
+    def outside(self, closure: Any) -> Any:
+        """Return a closure of a step whose calls are those of the program; what is none as it is."""
+        if not callable(closure):
+            return closure
+
+        @functools.wraps(closure)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            left = self.leave()
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                if left:
+                    self.enter()
+
+        return call
 
 
 class TorchOptimizerTap:
@@ -131,50 +170,27 @@ class TorchOptimizerTap:
 
     def _steps(self) -> tuple[OptimizerHooks, Patches]:
         """Return the hooks for steps, and patches for steps that raise, after which torch calls no hook."""
-        running = _RunningSteps()
+        scopes = _StepScopes(self._current)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
             self._report(optimizer, args, kwargs)
-            if self._current.observer is None:
+            if not scopes.enter() or is_traced() or not _has_closure(args, kwargs):
                 return None
-            running.records.append(self._current.observer.enter("optimizer"))
-            if is_traced() or not any(map(callable, (*args[1:], *kwargs.values()))):
-                return None
-            return (args[0], *map(outside, args[1:])), {name: outside(value) for name, value in kwargs.items()}
-
-        def outside(closure: Any) -> Any:
-            """Return a closure whose calls are those of the program, and none of the optimizer; others as they are."""
-            if not callable(closure):
-                return closure
-
-            @functools.wraps(closure)
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if running.records and self._current.observer is not None:
-                    self._current.observer.leave(running.records.pop())
-                try:
-                    return closure(*args, **kwargs)
-                finally:
-                    if self._current.observer is not None:
-                        running.records.append(self._current.observer.enter("optimizer"))
-
-            return call
+            given = (args[0], *map(scopes.outside, args[1:]))
+            return given, {name: scopes.outside(value) for name, value in kwargs.items()}
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             observer = self._current.observer
-            if running.records and observer is not None:
-                observer.leave(running.records.pop())
-                if optimizer is not None and not is_traced():
-                    with_closure = any(map(callable, (*args, *kwargs.values())))
-                    observer.training_call(
-                        "kept_gradients", lambda: self._step_done(optimizer, with_closure), optimizer
-                    )
+            if scopes.leave() and observer is not None and optimizer is not None and not is_traced():
+                closure = _has_closure(args, kwargs)
+                observer.training_call("kept_gradients", lambda: self._step_done(optimizer, closure), optimizer)
 
         block = torch.autograd.profiler.record_function
         original = block.__exit__
 
         @functools.wraps(original)
         def leave(self: Any, kind: Any, error: Any, trace: Any) -> Any:
-            if kind is not None and running.records and self.name.startswith(_STEP):
+            if kind is not None and scopes and self.name.startswith(_STEP):
                 after(None, None, None)
             return original(self, kind, error, trace)
 

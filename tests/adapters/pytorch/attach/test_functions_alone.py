@@ -99,6 +99,18 @@ def with_an_optimizer() -> list[torch.Tensor]:
     return parameters
 
 
+def with_a_model_that_nobody_calls() -> list[torch.Tensor]:
+    model = nn.Linear(3, 2)
+    for one, value in zip(model.parameters(), (0.5, 0.0), strict=True):
+        nn.init.constant_(one, value)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss([model.weight, model.bias]).backward()
+        optimizer.step()
+    return list(model.parameters())
+
+
 def with_a_transform() -> list[torch.Tensor]:
     parameters = [one.detach() for one in weights()]
     for _ in range(3):
@@ -107,7 +119,14 @@ def with_a_transform() -> list[torch.Tensor]:
     return parameters
 
 
-TRAININGS = [with_grad, with_backward, with_new_tensors, with_an_optimizer, with_a_transform]
+TRAININGS = [
+    with_grad,
+    with_backward,
+    with_new_tensors,
+    with_an_optimizer,
+    with_a_model_that_nobody_calls,
+    with_a_transform,
+]
 
 
 @pytest.mark.parametrize("training", TRAININGS, ids=[one.__name__ for one in TRAININGS])
