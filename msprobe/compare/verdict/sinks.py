@@ -113,8 +113,7 @@ class Sinks:
     def _optimizers_show_gradients(self) -> bool:
         if self._gradients.have_names or self._gradient_differs or not self.updates.leave_the_same:
             return False
-        sizes = filter(None, map(self._gradients.elements, (0, 1)))  # one side may have those of each use, or none
-        gradients = min(sizes, default=math.inf)
+        gradients = min(filter(None, map(self._gradients.elements, (0, 1))), default=math.inf)  # of each use, or none
         return all(self.updates.elements(side) >= gradients for side in (0, 1))
 
     @cached_property

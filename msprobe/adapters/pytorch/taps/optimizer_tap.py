@@ -34,7 +34,7 @@ _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_no
 class OptimizerHooks:
     """Implements ``Replacement``: torch's global hooks before and after the step of any optimizer."""
 
-    def __init__(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+    def __init__(self, before: Callable[..., object], after: Callable[..., object]) -> None:
         self._before = before
         self._after = after
         self._handles: list[Any] = []
