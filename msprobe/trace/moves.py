@@ -107,7 +107,6 @@ class Moves:
         self._calls = calls
         self._moves = moves_of(dump, {call.name for call in calls})
         self._known: dict[int, Trail] = {}  # by the id of a value
-        self._first_uses: dict[int, float] = {}  # by the id of a value that others are
         self._by_made: dict[_Place, list[int]] = {}
         for at, move in enumerate(self._moves):
             for place in set(move.made):
@@ -155,14 +154,14 @@ class Moves:
         end = bisect_right(results, number - 1, key=lambda one: one.call.number)
         fitting = [one for one in reversed(results[max(0, end - count - _NEAR_BY) : end]) if _holds(one.raw, raw)]
         # a stable order: the last ones first
-        fitting.sort(key=lambda one: self._first_use(one.root) < value.call.number)
+        fitting.sort(key=lambda one: self._first_uses.get(id(one.root), math.inf) < value.call.number)
         return fitting[:count]
 
-    def _first_use(self, root: Value) -> float:
-        """Return the number of the first call that gets a value."""
-        if id(root) not in self._first_uses:
-            self._first_uses[id(root)] = min((user.call.number for user in root.users), default=math.inf)
-        return self._first_uses[id(root)]
+    @cached_property
+    def _first_uses(self) -> dict[int, int]:
+        """By the id of a value the number of the first call with it behind the one that made it."""
+        users = (value for call in reversed(self._calls) for value in call.values if value.origin)
+        return {id(value.origin): value.call.number for value in users}
 
     @cached_property
     def _parameters(self) -> set[Signature | None]:

@@ -49,7 +49,7 @@ _CANCELLED = 1e-3  # the share of its terms below which a sum counts as nothing 
 _OPERANDS = 2.0
 _LOST = 64.0 * FLOAT32_ROUNDOFF  # the share of other values below which these round a value away
 _SQUARING = "addcmul"
-_ADDING = frozenset({"add", "radd", "iadd", "sub", "rsub", "isub", "subtract", "sum", "mean"})
+_ADDING = ("sum", "mean", "add", "radd", "iadd", "sub", "rsub", "isub", "subtract")
 _ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 ANYTHING = 1e6
@@ -342,15 +342,16 @@ def _scales_of_sums(table: LeafTable, facts: RowFacts) -> Floats:
     """Return the scale (a root mean square, in data units) of each numeric row of ``facts`` that is the result of a
     forward sum or mean of values that differ; 0 for other rows. ``AMPLIFICATION`` allows for terms a bit larger."""
     functions = {stem: function_of(stem) for stem in {key.stem for key in table.keys}}
-    made = np.array([functions[key.stem] if key.phase == Phase.FORWARD.value else "" for key in table.keys])
+    if not any(function in _ADDING for function in functions.values()):
+        return np.zeros(len(facts.numeric))
+    made = [functions[key.stem] if key.phase == Phase.FORWARD.value else "" for key in table.keys]
     entries, inputs = table.entry_of_row()[facts.numeric], facts.role[facts.numeric] == Role.INPUT
-    differing, operands, counts = (np.zeros(len(made)) for _ in range(3))
+    adds, sums, means = (np.array([one in names for one in made])[entries] for names in (_ADDING, ("sum",), ("mean",)))
+    differing, operands, counts = np.zeros(len(made), np.bool_), np.zeros(len(made)), np.zeros(len(made))
     differing[entries[inputs & (facts.apart > 0.0).any(axis=1)]] = True
-    elements = np.maximum(facts.numel, 1.0)
-    rms = facts.size[:, 1] / np.sqrt(elements)
+    rms = facts.size[:, 1] / np.sqrt(np.maximum(facts.numel, 1.0))
     np.maximum.at(operands, entries[inputs], np.where(np.isfinite(rms), rms, 0.0)[inputs])
-    np.maximum.at(counts, entries[inputs], elements[inputs])
-    function, growth = made[entries], np.sqrt(np.maximum(counts[entries] / elements, 1.0))  # of n terms
-    scales = operands[entries] * np.select([function == "sum", function == "mean"], [growth, 1.0 / growth], 1.0)
-    is_result = np.isin(function, list(_ADDING)) & (facts.role[facts.numeric] == Role.RESULT)
-    return np.where(is_result & (differing[entries] > 0.0), _OPERANDS / AMPLIFICATION * scales, 0.0)
+    np.maximum.at(counts, entries[inputs], facts.numel[inputs])
+    growth = np.sqrt(np.maximum(counts[entries] / np.maximum(facts.numel, 1.0), 1.0)) ** (sums.astype(float) - means)
+    is_result = adds & differing[entries] & (facts.role[facts.numeric] == Role.RESULT)
+    return np.where(is_result, _OPERANDS / AMPLIFICATION * operands[entries] * growth, 0.0)
