@@ -31,6 +31,7 @@ OWN = {
         "monitor/float_statistics.py": "torch has operators that take many tensors at once",
         "compat_api.py": "entry points of other versions exist for PyTorch only",
         "data_loader_steps.py": "enable_dataloader exists for PyTorch only",
+        "step_closures.py": "optimizers of MindSpore get gradients, and no closure that computes them",
         "triton_standard.py": "the names are asked for by torch_npu",
         "compile/compiled_functions.py": "msprobe run attaches to PyTorch programs only",
         "compile/compiled_models.py": "torch.compile wraps a model; MindSpore compiles the cells themselves",

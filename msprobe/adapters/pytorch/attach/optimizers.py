@@ -19,6 +19,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from msprobe.adapters.pytorch.compile.recompilation import is_traced
+from msprobe.adapters.pytorch.step_closures import closure_of
 from msprobe.core.capture.patching import Patches
 
 
@@ -134,8 +135,8 @@ class Optimizers:
                 self.stepped_in_compiled = True  # the update ends when the compiled code returns
                 return original(*args, **kwargs)
             self._add(args[0])
-            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-            return self._update(args[0], closure is not None, functools.partial(original, *args, **kwargs))
+            by_closure = closure_of(args, kwargs) is not None
+            return self._update(args[0], by_closure, functools.partial(original, *args, **kwargs))
 
         return step
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.step_closures import with_closure
 from msprobe.monitor.watch import OptimizerReports, Remove
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -59,15 +60,10 @@ class StepHooks:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Report at once, or where the step gets a closure, which computes the gradients, when that has run first."""
-        index = next((at for at, one in enumerate(args) if at and callable(one)), None)
-        closure = kwargs.get("closure") if index is None else args[index]
-        if self._removed or closure is None:
+        given = None if self._removed else with_closure(args, kwargs, lambda one: self._reported(one, optimizer))
+        if given is None:
             self._call("before", self._reports.before_step, optimizer)
-            return None
-        reported = self._reported(closure, optimizer)
-        if index is None:
-            return args, {**kwargs, "closure": reported}
-        return (*args[:index], reported, *args[index + 1 :]), kwargs
+        return given
 
     def _reported(self, closure: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
         waits = True

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.adapters.pytorch.step_closures import Closure, closure_of, with_closure
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.taps.training.gradient_threads import GradientThreads
 from msprobe.adapters.pytorch.taps.training.kept_gradients import KeptGradients
@@ -63,11 +64,6 @@ def _do_nothing(optimizer: Any, args: Any, kwargs: Any) -> None:
     """Stand for a hook that is not needed."""
 
 
-def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a step, whose first argument is the optimizer, gets a closure."""
-    return any(map(callable, (*args[1:], *kwargs.values())))
-
-
 class _StepScopes(threading.local):
     """The scopes of the optimizer steps that run in this thread, the innermost last."""
 
@@ -92,10 +88,8 @@ class _StepScopes(threading.local):
             observer.leave(self._tokens.pop())
         return ends and observer is not None
 
-    def outside(self, closure: Any) -> Any:
-        """Return a closure of a step whose calls are those of the program; what is none as it is."""
-        if not callable(closure):
-            return closure
+    def outside(self, closure: Closure) -> Closure:
+        """Return a closure of a step whose calls are those of the program."""
 
         @functools.wraps(closure)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -174,16 +168,13 @@ class TorchOptimizerTap:
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
             self._report(optimizer, args, kwargs)
-            if not scopes.enter() or is_traced() or not _has_closure(args, kwargs):
-                return None
-            given = (args[0], *map(scopes.outside, args[1:]))
-            return given, {name: scopes.outside(value) for name, value in kwargs.items()}
+            return with_closure(args, kwargs, scopes.outside) if scopes.enter() and not is_traced() else None
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             observer = self._current.observer
             if scopes.leave() and observer is not None and optimizer is not None and not is_traced():
-                closure = _has_closure(args, kwargs)
-                observer.training_call("kept_gradients", lambda: self._step_done(optimizer, closure), optimizer)
+                by_closure = closure_of(args, kwargs) is not None
+                observer.training_call("kept_gradients", lambda: self._step_done(optimizer, by_closure), optimizer)
 
         block = torch.autograd.profiler.record_function
         original = block.__exit__
