@@ -62,3 +62,15 @@ def test_gradients_that_are_clipped_are_as_near_as_those_that_leave(tmp_path: Pa
     target = {CLIP: call([[tensor(4.0 + 4.0 * apart), tensor(3.0)]], [norms[::-1]])}
     found = diverges(tmp_path, run(same, other=True, further=target), run(same, other=False, further=golden))
     assert found is wrong
+
+
+@pytest.mark.parametrize(("size", "wrong"), [(0.2, False), (3.0, True)])
+def test_a_gradient_smaller_than_usual_carries_more_of_the_rounding(tmp_path: Path, size: float, wrong: bool) -> None:
+    """The terms that are rounded are those of all gradients."""
+
+    def leaving(of_bias: float) -> dict[str, Any]:
+        return {"Module.layer.Linear.parameters_grad.0": {"weight": [tensor(3.0)], "bias": [tensor(of_bias)]}}
+
+    same = gradient([tensor(1.0)], [tensor(2.0)])
+    target, golden = leaving(size * (1.0 + 6e-5)), leaving(size)
+    assert diverges(tmp_path, run(same, other=True, further=target), run(same, other=False, further=golden)) is wrong
