@@ -23,7 +23,7 @@ from tests import forked, matrices  # noqa: E402
 from tests.files_in_memory import memory_for_files  # noqa: E402
 from tests.matrices import CALLS, FUZZ, MATRICES, calls_by_test, figures_of, multiply_examples, selected, write_result  # noqa: E402
 from tests.recordings import Recordings  # noqa: E402
-from tests.slow_tests import mark_slow  # noqa: E402
+from tests.slow_tests import bounded, mark_slow  # noqa: E402
 
 # Without its compiled files msprobe is compiled anew in each of the many processes that tests start.
 sys.dont_write_bytecode = False
@@ -168,10 +168,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None]:
-    """Skip what torch's own compiler cannot do: it gives the folder of torch unquoted to the C++ compiler."""
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail what is slow and not marked so; skip what torch's own compiler cannot do.
+
+    It gives the folder of torch unquoted to the C++ compiler.
+    """
     try:
-        return (yield)
+        with bounded(item):
+            return (yield)
     except Exception as error:
         folder = _folder_of("torch")
         if " " not in folder or not _is_compile_error(error):
