@@ -254,7 +254,10 @@ class HarmlessDifferences:
         return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
-        return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
+        return any(self._overflows_in(entry, role) for role in (Role.RESULT, Role.INPUT))
+
+    def _overflows_in(self, entry: int, role: Role) -> bool:
+        return any(map(self._overflows, self._rows(entry, role)))
 
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
@@ -280,23 +283,7 @@ class HarmlessDifferences:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
         if not self.sinks.agree:
             return frozenset()
-        if self.sinks.are_of_other_code:
-            return frozenset(one for one in entries if self._ends_in_other_code(one))
-        return frozenset(one for one in entries if self._ends_with_step(one) and not self._is_in_wrong_module(one))
-
-    def _ends_in_other_code(self, entry: int) -> bool:
-        """Return whether what leaves the step shows all that an entry of other code does: a pair of calls is chance
-        there, and so are its arguments and the gradients that it passes on."""
-        key = self._table.keys[entry]
-        if entry in self.sinks.updates.calls:
-            return self._is_update_without_consequence(entry)
-        if key.parent in OF_PARAMETERS:
-            return False
-        if key.phase != Phase.FORWARD.value:
-            return True
-        if has_state(key) or self._writes_state(entry) or any(map(self._overflows, self._rows(entry, Role.RESULT))):
-            return False
-        return self._makes_no_floats(entry) or self._is_shown(entry)
+        return frozenset(one for one in entries if self._ends_with_step(one))
 
     def _is_in_wrong_module(self, entry: int) -> bool:
         """Return whether a module around an entry returns other values of the same: they arise inside of it."""
@@ -379,29 +366,41 @@ class HarmlessDifferences:
         )
 
     def _ends_with_step(self, entry: int) -> bool:
-        key = self._table.keys[entry]
-        if entry in self.sinks.updates.calls and self._is_update_without_consequence(entry):
-            return True
-        if key.parent in OF_PARAMETERS:
+        """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
+        Where both sides make the same calls, one that makes others of the same is not shown by an end that agrees in
+        this step only; where they share few, a pair of calls is chance, and so are its arguments."""
+        key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
+        if entry in self.sinks.updates.calls and (other_code or self._is_update_without_consequence(entry)):
+            return self._is_update_without_consequence(entry)
+        if key.parent in OF_PARAMETERS or key.phase == Phase.PARAMETERS_GRAD.value:
+            return key.parent not in OF_PARAMETERS
+        if key.phase == Phase.BACKWARD.value and self._table.alone:
+            return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
+        if not self._is_shown(entry):
             return False
-        if key.phase == Phase.PARAMETERS_GRAD.value:
-            return True
-        if key.phase == Phase.BACKWARD.value and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
+        if other_code:
+            return not (has_state(key) or self._writes_state(entry) or self._overflows_in(entry, Role.RESULT))
+        if not self._table.alone and self._arises(entry):
             return False
+        return self._may_be_harmless(entry) and self.sinks.make_up_for(entry)
+
+    def _arises(self, entry: int) -> bool:
+        """Return whether the difference of a call that both sides make arises in it, or inside of a module around it
+        that returns other values of the same."""
         arises = self._has_another_form(entry) or self._makes_others_of_same(entry)
-        return (
-            self._may_be_harmless(entry)
-            and (not arises or self._has_argument_made_up_for(entry))
-            and self._is_shown(entry)
-            and self.sinks.make_up_for(entry)
-        )
+        if arises and not self._has_argument_made_up_for(entry):
+            return True
+        is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
+        if is_gradient and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
+            return True
+        return self._is_in_wrong_module(entry)
 
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
-        changed, and its effect may be below rounding in this step. In other code it is a part of the code. Where the
-        tensors of a call are those of other calls, in both directions, or make the same result, so are its arguments;
-        where the data come in other pieces, lengths and positions are those of the pieces."""
-        if self._table.alone or self._has_other_pieces:
+        changed, and its effect may be below rounding in this step. Where the tensors of a call are those of other
+        calls, in both directions, or make the same result, so are its arguments; where the data come in other pieces,
+        lengths and positions are those of the pieces."""
+        if self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
@@ -497,7 +496,7 @@ class HarmlessDifferences:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
         them, gradients, and what a loss, or a later call, is made of."""
         key = self._table.keys[entry]
-        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
             return True
         results = self._rows(entry, Role.RESULT)
         return all(
