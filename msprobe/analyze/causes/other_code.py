@@ -6,12 +6,15 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
+from typing import cast
+
 from msprobe.analyze.causes.moved_values import set_place_of
 from msprobe.analyze.compared_entries import ComparedEntries
-from msprobe.compare.records.call_source import call_source, module_text
+from msprobe.compare.records.call_source import PairSource, call_source, module_text, of_stack
 from msprobe.compare.records.entries import EntryPair, path_of, stem_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
-from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.compare.rows.summary import FirstDivergence, set_place
+from msprobe.compare.verdict.reads import Read
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.core.naming.names import Phase
@@ -22,6 +25,8 @@ from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
 
 _FLOAT = unit_roundoff("torch.float32")
+_SHOWN = 3
+"""Of how many numbers of a tensor that is read a description speaks."""
 
 
 class OtherCode(ComparedEntries):
@@ -30,6 +35,8 @@ class OtherCode(ComparedEntries):
     def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
         """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
         where it lies in it, or another one."""
+        if (read := self._read_otherwise()) is not None:
+            return len(self.table.entries), read
         stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(entry)
         if stretch is None:
             return entry, description
@@ -46,6 +53,8 @@ class OtherCode(ComparedEntries):
         programs read; None where they agree."""
         if not self.comparison.ends_apart:
             return None
+        if (read := self._read_otherwise()) is not None:
+            return len(self.table.entries), read
         end = self.comparison.step_end()
         if (stretch := end.stretch(0)) is not None:
             first = self.table.numbers_by_name[0][stretch.first]
@@ -56,6 +65,31 @@ class OtherCode(ComparedEntries):
         what = "what leaves the step (losses, gradients, what the programs read)"
         text = f"{what} is another in the end; no call before shows where they part"
         return first, self.build(first, None, "value", text, None)
+
+    def _read_otherwise(self) -> FirstDivergence | None:
+        """Describe the first number that the programs read otherwise, where all else that leaves the step agrees."""
+        sinks = self.comparison.step_end().sinks
+        if not sinks.only_reads_are_others or not self.table.alone:
+            return None
+        reads = [next(iter(others), None) for others in sinks.other_reads]
+        if None in reads:
+            return None
+        (own, other), place = cast("list[Read]", reads), self.comparison.target.place
+        numbers = [", ".join(f"{number:.6g}" for number in read.numbers[:_SHOWN]) for read in (own, other)]
+        description = FirstDivergence(
+            step=place.step,
+            rank=place.number if place.kind == "rank" else None,
+            target=f"Tensor.{own.call}",
+            golden=f"Tensor.{other.call}",
+            slot=None,
+            kind="value",
+            reason=f"the target reads {numbers[0]}, the golden run {numbers[1]}; losses, gradients and results of the "
+            "step agree, so what makes these numbers is not recorded (an evaluation, an average of weights)",
+            module=None,
+            stack=[],
+        )
+        set_place(description, PairSource(of_stack(own.stack), of_stack(other.stack)))
+        return description
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call

@@ -376,11 +376,9 @@ class HarmlessDifferences:
             return key.parent not in OF_PARAMETERS
         if key.phase == Phase.BACKWARD.value and self._table.alone:
             return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
-        if not self._is_shown(entry):
-            return False
         if other_code:
             return not (has_state(key) or self._writes_state(entry) or self._overflows_in(entry, Role.RESULT))
-        if not self._table.alone and self._arises(entry):
+        if not self._is_shown(entry) or (not self._table.alone and self._arises(entry)):
             return False
         return self._may_be_harmless(entry) and self.sinks.make_up_for(entry)
 
@@ -499,10 +497,8 @@ class HarmlessDifferences:
         if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
             return True
         results = self._rows(entry, Role.RESULT)
-        return all(
-            all(raw.get("requires_grad") for raw in self._table.tensors(row)) or self.sinks.uses_agree(row)
-            for row in results
-        ) or self._is_shown_by_optimizers(entry)
+        shown = (self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)
+        return all(shown) or self._is_shown_by_optimizers(entry)
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient

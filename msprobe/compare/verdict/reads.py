@@ -19,11 +19,13 @@ _READS = "reads"
 _Floats = NDArray[np.float64]
 
 
-class _Read(NamedTuple):
-    """A tensor that a program reads; its numbers, none where they are not recorded."""
+class Read(NamedTuple):
+    """A tensor that a program reads; its numbers, none where they are not recorded; how, and where."""
 
     raw: Raw
     numbers: _Floats
+    call: str
+    stack: tuple[str, ...]
 
 
 class Reads:
@@ -37,11 +39,32 @@ class Reads:
     def __init__(self, dumps: Sequence[Dump], coarsest: float) -> None:
         self._dumps, self._coarsest = dumps, coarsest
 
-    @property
-    def are_others(self) -> bool:
-        """Whether both programs read as many numbers, and not the same."""
-        target, golden = (sum(element_count(read.raw) for read in own) for own in self._reads)
-        return 0 < target == golden and not math.isfinite(self.apart)
+    def are_others(self, losses: Sequence[float] = ()) -> bool:
+        """Return whether both programs read as many numbers without a like, leaving out what they read of ``losses``,
+        which are known to agree."""
+        if math.isfinite(self.apart):
+            return False
+        target, golden = (sum(element_count(read.raw) for read in own) for own in self.others(losses))
+        return 0 < target == golden
+
+    def others(self, losses: Sequence[float] = ()) -> tuple[list[Read], list[Read]]:
+        """Return by side what is read and has no like among what the other program reads, nor among ``losses``, their
+        sum and their mean; all where a program reads more numbers at once than are recorded."""
+        target, golden = self._reads
+        if any(not len(read.numbers) for read in (*target, *golden)) or not target or not golden:
+            return self._reads
+        total = math.fsum(losses)
+        known = [Read({}, np.array([*losses, total, total / max(len(losses), 1)]), "", ())] if losses else []
+        sides = [
+            [read for read in own if not np.isfinite(_nearest([read], [*others, *known], self._twins)).all()]
+            for own, others in ((target, golden), (golden, target))
+        ]
+        return sides[0], sides[1]
+
+    @cached_property
+    def _twins(self) -> Twins:
+        target, golden = ([read.raw for read in own] for own in self._reads)
+        return Twins((target, golden), self._coarsest)
 
     @cached_property
     def apart(self) -> float:
@@ -50,8 +73,7 @@ class Reads:
         target, golden = self._reads
         if not target or not golden:
             return math.inf
-        raws = [read.raw for read in target], [read.raw for read in golden]
-        twins = Twins(raws, self._coarsest)
+        raws, twins = ([read.raw for read in target], [read.raw for read in golden]), self._twins
         alone = max(twins.apart(side, raw) for side, own in enumerate(raws) for raw in own)
         return min(alone, twins.joined_distance(*raws), self._numbers_apart(twins))
 
@@ -75,17 +97,19 @@ class Reads:
         return float(alike[fewer].max())
 
     @cached_property
-    def _reads(self) -> tuple[list[_Read], list[_Read]]:
+    def _reads(self) -> tuple[list[Read], list[Read]]:
         target, golden = (list(_reads(dump)) for dump in self._dumps)
         return target, golden
 
 
-def _reads(dump: Dump) -> Iterator[_Read]:
+def _reads(dump: Dump) -> Iterator[Read]:
     items = dump.header.get(_READS)
     for item in items if isinstance(items, list) else ():
         raw = item.get("value") if isinstance(item, dict) else None
         if isinstance(raw, dict) and is_tensor(raw) and element_count(raw) > 0:
-            yield _Read(raw, _numbers(item.get("numbers"), raw))
+            stack = item.get("stack")
+            frames = (frame for frame in stack if isinstance(frame, str)) if isinstance(stack, list) else ()
+            yield Read(raw, _numbers(item.get("numbers"), raw), str(item.get("call")), tuple(frames))
 
 
 def _numbers(found: object, raw: Raw) -> _Floats:
@@ -94,7 +118,7 @@ def _numbers(found: object, raw: Raw) -> _Floats:
     return np.array([as_float(number) for number in found] if isinstance(found, list) and whole else [])
 
 
-def _nearest(own: Sequence[_Read], others: Sequence[_Read], twins: Twins) -> _Floats:
+def _nearest(own: Sequence[Read], others: Sequence[Read], twins: Twins) -> _Floats:
     """Return how far the nearest number of the other program is from each that a program reads; infinite where that is
     farther than a twin may be. A minus that a program puts before what it has read leaves no record."""
     all_others = np.sort(np.abs(np.concatenate([read.numbers for read in others])))

@@ -12,24 +12,26 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
+from typing import Any
 
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.table.precisions import coarser_precision
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.gradients import Gradients
 from msprobe.compare.verdict.losses import Losses
-from msprobe.compare.verdict.reads import Reads
+from msprobe.compare.verdict.reads import Read, Reads
 from msprobe.compare.verdict.sides import Sides, Sink, Uses
 from msprobe.compare.verdict.twins import Mark, Raw, Twins, mark_of
 from msprobe.compare.verdict.updates import Updates
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
 from msprobe.trace.leaves import as_float
 from msprobe.trace.likeness import is_float
+from msprobe.trace.values import signature_of
 
 _MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
@@ -69,7 +71,7 @@ class Sinks:
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
         self._losses = Losses(self.sides, self.twins)
         self._gradients = Gradients(table, self._kind, self._worst, self.sides, self.twins)
-        self._reads = Reads(dumps, self.coarsest)
+        self._dumps, self._reads = dumps, Reads(dumps, self.coarsest)
         self._next_agrees = next_agrees or (lambda: False)
         self._apart: dict[tuple[int, int], float] = {}
         self._wholes_apart: dict[_Place, float] = {}
@@ -142,7 +144,7 @@ class Sinks:
         """Whether all results and the losses, or what the programs read, have twins: the step began with the same.
         Without modules the losses have to show it."""
         shown = math.isfinite(self._losses.apart) or (self._gradients.have_names and math.isfinite(self._reads.apart))
-        if not shown or not self.comparable or self._reads.are_others:
+        if not shown or not self.comparable or self._read_others:
             return False
         return _largest(self._results_apart()) < math.inf
 
@@ -151,7 +153,29 @@ class Sinks:
         """Whether every value that leaves the step has a twin, and the programs read the same in the end. A model file
         and merged ranks record other calls and results, so that theirs say nothing; of two frameworks nothing where
         they are others."""
-        return self.may_agree and math.isfinite(self.apart) and not self._reads.are_others
+        return self.may_agree and math.isfinite(self.apart) and not self._read_others
+
+    @property
+    def _read_others(self) -> bool:
+        return self._reads.are_others(self._known_losses)
+
+    @cached_property
+    def _known_losses(self) -> list[float]:
+        """The losses of both sides where they agree."""
+        if not math.isfinite(self._losses.apart):
+            return []
+        return [as_float(sink.raw.get(LARGEST.name)) for sink in max(self._losses.sinks, key=len)]
+
+    @cached_property
+    def other_reads(self) -> tuple[list[Read], list[Read]]:
+        """By side what the programs read that is not the same."""
+        return self._reads.others(self._known_losses)
+
+    @property
+    def only_reads_are_others(self) -> bool:
+        """Whether all that leaves the step agrees but what the programs read: what they compute in between, such as an
+        evaluation, leaves no record."""
+        return self.comparable and math.isfinite(self.apart) and self._read_others
 
     @property
     def are_others(self) -> bool:
@@ -160,14 +184,14 @@ class Sinks:
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
             unnamed = not self._table.loose and all(self._gradients.by_parameter) and not self._gradients.have_names
             others = unnamed and not math.isfinite(self._gradients_apart)
-            return self.comparable and (others or self._reads.are_others)
+            return self.comparable and (others or self._read_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
         if not all(map(math.isfinite, losses)):
             return False
         if math.isfinite(self._losses_apart):
             exact = self.coarsest <= FLOAT32_ROUNDOFF  # in 16 bits a gradient that nearly cancels is another one
             return exact and self._gradients.any_renamed_differs and not self._next_agrees()
-        return self._reads.are_others or not self._gradients_are_shown
+        return self._read_others or not self._gradients_are_shown
 
     @cached_property
     def are_of_other_code(self) -> bool:
@@ -240,6 +264,10 @@ class Sinks:
         if math.isfinite(apart) or self._has_counterpart(row):
             return apart
         return self.twins.rows.apart(side, raw)
+
+    def are_shown_by_losses(self, row: int) -> bool:
+        """Return whether losses are made of the values of a row, or gradients go to them."""
+        return all(raw.get("requires_grad") or mark_of(raw) in self._shown[side] for side, raw in self._tensors(row))
 
     def row_has_twins(self, row: int) -> bool:
         """Return whether the values of a row have twins, on both sides as far as they have one."""
@@ -404,17 +432,26 @@ class Sinks:
         return target, golden
 
     def _shown_by_losses(self, side: int) -> frozenset[Mark]:
-        """Return the results of calls that a backward pass reaches; of modules around them where no other call has
-        them."""
+        """Return the results of calls that a backward pass reaches, of modules around them where no other call has
+        them, and what these calls are made of: what a teacher returns has no gradient, and the loss shows it."""
         reached: dict[Mark, bool] = {}
-        for entry in self.sides.forward(side):
+        calls = list(self.sides.forward(side))
+        for entry in calls:
             is_reached = self.sides.backward_of(entry, side) is not None
-            for mark in (mark_of(raw) for _, raw in self.sides.leaves(side, entry, OUTPUT)):
+            for _, raw in self.sides.leaves(side, entry, OUTPUT):
                 if self._is_outermost(entry):
-                    reached.setdefault(mark, is_reached)
+                    reached.setdefault(mark_of(raw), is_reached)
                 else:
-                    reached[mark] = is_reached
-        return frozenset(mark for mark, by_losses in reached.items() if by_losses)
+                    reached[mark_of(raw)] = is_reached
+        shown, used = {mark for mark, by_losses in reached.items() if by_losses}, set[Any]()
+        order = {name: number for number, name in enumerate(self._dumps[side].data)}
+        for entry in sorted(calls, key=lambda one: order.get(str(self._table.entries[one][side]), one), reverse=True):
+            results = [(mark_of(raw), signature_of(raw)) for _, raw in self.sides.leaves(side, entry, OUTPUT)]
+            shown.update(mark for mark, signature in results if signature in used)
+            if not shown.isdisjoint(mark for mark, _ in results):
+                used.update(signature_of(raw) for _, raw in self.sides.leaves(side, entry, INPUT))
+                used.discard(None)
+        return frozenset(shown)
 
 
 def are_of_other_code(target: Set[int], golden: Set[int]) -> bool:

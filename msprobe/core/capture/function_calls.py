@@ -31,6 +31,12 @@ class FunctionCalls:
         self._observer = _behind(self._current.observer)
         return None if self._observer is None else self._observer.api_begin(site, args, kwargs)
 
+    def value_read(self, *read: Any) -> None:
+        """Pass on what the program reads, also after the calls of a step."""
+        observer = self._observer or self._current.stopped
+        if observer is not None:
+            observer.value_read(*read)
+
     def __getattr__(self, name: str) -> Any:
         return _nothing if self._observer is None else getattr(self._observer, name)
 

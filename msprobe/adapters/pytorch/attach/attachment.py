@@ -252,7 +252,7 @@ class Attachment:
     def _observed_leaf(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def requires_grad_(*args: Any, **kwargs: Any) -> Any:
-            if not self._expects and not is_traced() and self._may_be_alone():
+            if not self._alone and not is_traced() and self._may_be_alone():
                 self._follow_functions()
             return original(*args, **kwargs)
 
@@ -270,7 +270,7 @@ class Attachment:
         @functools.wraps(original)
         def register_parameter(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if not self._expects and not self._disabled:
-                self._expect()
+                self._prepare()
             return original(module, *args, **kwargs)
 
         return register_parameter
@@ -575,6 +575,11 @@ class Attachment:
             self._forget()
         if not self._open:
             self._models.drop_parts()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Prepare for a first iteration: of a model, or of functions that get its parameters, as long as it is not
+        called."""
         if self._may_be_alone():
             self._follow_functions()
         else:
@@ -726,7 +731,10 @@ class Attachment:
     @_guarded
     def finish(self) -> None:
         """End the iteration that is open, or forget it if it is no part of a training."""
-        if os.getpid() != self._process or self._disabled or not self._open:
+        if os.getpid() != self._process or self._disabled:
+            return
+        self._collection.settle()
+        if not self._open:
             return
         if uncaught_error() is not None:
             self._end_if_complete()

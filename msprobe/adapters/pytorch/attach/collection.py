@@ -52,7 +52,11 @@ class Collection(Protocol):
         ...
 
     def end(self) -> None:
-        """End the iteration."""
+        """End the iteration. What the program reads until the next one begins, or ``settle``, belongs to it."""
+        ...
+
+    def settle(self) -> None:
+        """Record nothing more of an iteration that has ended."""
         ...
 
     def conclude(self) -> None:
@@ -74,6 +78,7 @@ class DebuggerSteps:
         self._make_debugger = make_debugger
         self._debugger: Any = None
         self._started = False
+        self._ended = False
 
     def expect(self) -> None:
         if self._debugger is None and script_debugger() is None:
@@ -82,6 +87,7 @@ class DebuggerSteps:
             _debugger_class().gives_way = script_debugger() is not None
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
+        self.settle()
         if self._debugger is None or (not self._started and script_debugger() not in {None, self._debugger}):
             self._debugger = self._make_debugger()
         if not self._started:
@@ -108,8 +114,15 @@ class DebuggerSteps:
 
     def end(self) -> None:
         self._debugger.stop()
-        self._debugger.step()
+        self._ended = True
+        if not self._debugger.service.opened:
+            self.settle()
         self._debugger.service.hold_functions()
+
+    def settle(self) -> None:
+        if self._ended:
+            self._ended = False
+            self._debugger.step()
 
     def conclude(self) -> None:
         """Take back a debugger that no iteration has used; another one ends with the process."""

@@ -82,6 +82,9 @@ class MonitorSteps:
         self.complete()
         self._ended = False
 
+    def settle(self) -> None:
+        """Do nothing: a step that has ended is written."""
+
     def conclude(self) -> None:
         """Watch nothing more, and write what is there."""
         if self._watched is not None:

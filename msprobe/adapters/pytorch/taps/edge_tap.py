@@ -55,7 +55,7 @@ class TorchReadTap:
         thread, current, name = self._thread, self._current, original.__name__
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            observer = current.observer
+            observer = current.late_observer  # what is read after the calls is what they were made for
             if observer is None or thread.busy or thread.reads or is_traced() or not isinstance(tensor, torch.Tensor):
                 return original(tensor, *args, **kwargs)
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:

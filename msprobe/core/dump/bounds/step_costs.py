@@ -64,6 +64,11 @@ class StepCosts:
         """Stand for ``debugger.service``."""
         return self
 
+    @property
+    def opened(self) -> bool:
+        """Whether more is to be recorded of a step that has ended: nothing is."""
+        return False
+
     def repeat_number(self) -> None:
         """Give the next step the number of the one that has ended."""
         if self._debugger is not None:

@@ -106,6 +106,12 @@ class Service:
         """Give the step that comes next the number of the one that has ended."""
         process_debugger.current().loop -= 1
 
+    @property
+    def opened(self) -> bool:
+        """Whether the present step is recorded."""
+        session = process_debugger.current()
+        return isinstance(session, DumpSession) and session.opened
+
     def hold_functions(self) -> None:
         """See functions that the program looks up before the next start."""
         session = process_debugger.current()

@@ -52,6 +52,9 @@ class Notes:
         self.iterations.append(self._open)
         self._open = None
 
+    def settle(self) -> None:
+        """Do nothing: nothing is read."""
+
     def conclude(self) -> None:
         self.events.append("conclude")
 
