@@ -144,7 +144,7 @@ class Sinks:
         """Whether all results and the losses, or what the programs read, have twins: the step began with the same.
         Without modules the losses have to show it."""
         shown = math.isfinite(self._losses.apart) or (self._gradients.have_names and math.isfinite(self._reads.apart))
-        if not shown or not self.comparable or self._read_others:
+        if not shown or not self.comparable:
             return False
         return _largest(self._results_apart()) < math.inf
 
@@ -173,9 +173,15 @@ class Sinks:
 
     @property
     def only_reads_are_others(self) -> bool:
-        """Whether all that leaves the step agrees but what the programs read: what they compute in between, such as an
-        evaluation, leaves no record."""
-        return self.comparable and math.isfinite(self.apart) and self._read_others
+        """Whether all that leaves the step agrees but what the programs read, which one of them computes without a
+        record, such as an evaluation: no call shows more."""
+        if not (self.comparable and math.isfinite(self.apart) and self._read_others):
+            return False
+        made = [
+            {mark_of(raw) for entry in self.sides.forward(side) for _, raw in self.sides.leaves(side, entry, OUTPUT)}
+            for side in (0, 1)
+        ]
+        return any(mark_of(reads[0].raw) not in marks for reads, marks in zip(self.other_reads, made, strict=True))
 
     @property
     def are_others(self) -> bool:
@@ -190,7 +196,8 @@ class Sinks:
             return False
         if math.isfinite(self._losses_apart):
             exact = self.coarsest <= FLOAT32_ROUNDOFF  # in 16 bits a gradient that nearly cancels is another one
-            return exact and self._gradients.any_renamed_differs and not self._next_agrees()
+            renamed = exact and self._gradients.any_renamed_differs and not self._next_agrees()
+            return renamed or self._read_others
         return self._read_others or not self._gradients_are_shown
 
     @cached_property
