@@ -1,7 +1,7 @@
 """A training with a teacher, whose average of weights is evaluated after each step, recorded by ``msprobe run``.
 
-Written with modules and one batch, with modules in two portions, and with functions of tensors alone. The teacher has no
-gradient, and the evaluation no record: the loss shows the one, and what the program prints the other.
+Written with modules and one batch, with modules in two portions, and with functions of tensors alone. The teacher has
+no gradient, and the evaluation no record: the loss shows the one, and what the program prints the other.
 """
 
 from __future__ import annotations

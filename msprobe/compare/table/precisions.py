@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
@@ -12,7 +11,7 @@ import numpy as np
 
 from msprobe.compare.records.entries import is_module, phase_of, stem_of
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.naming.names import Phase
+from msprobe.core.naming.names import Phase, is_product
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
@@ -23,10 +22,6 @@ from msprobe.trace.moves import moves_of
 
 _BYTE = 2.0**-8
 """The round-off of a number in a byte, relative to the largest one."""
-_PRODUCTS = (
-    r"linear|conv|matmul|baddbmm|addbmm|addmm|addmv|bmm|\bmm\b|\bmv\b|einsum|tensordot|bilinear|attention|dense|"
-    r"batch_?mat_?mul|lstm|gru|rnn"
-)
 
 
 def coarser_precision(table: LeafTable) -> float:
@@ -107,15 +102,11 @@ def products(table: LeafTable) -> Bools:
     Their name tells it, or of a module without recorded calls inside that it gets numbers and has a matrix.
     """
     with_calls = {key.parent for key in table.keys}
-    stems = {key.stem: _has_product_name(key.stem) for key in table.keys}
+    stems = {key.stem: is_product(key.stem) for key in table.keys}
     for number, key in enumerate(table.keys):
         if not stems[key.stem] and is_module(key) and key.stem not in with_calls:
             stems[key.stem] = _gets_numbers_and_has_matrix(table, number)
     return np.array([stems[key.stem] for key in table.keys], np.bool_)
-
-
-def _has_product_name(stem: str) -> bool:
-    return re.search(_PRODUCTS, stem.rpartition(".")[2], re.IGNORECASE) is not None
 
 
 def _gets_numbers_and_has_matrix(table: LeafTable, entry: int) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 
-Called = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
-"""Is told the arguments of a call that begins."""
+Called = Callable[[str, tuple[Any, ...], Mapping[str, Any]], None]
+"""Is told the name of a function, and the arguments of a call of it that begins."""
 
 
 class FunctionCalls:
@@ -27,7 +27,7 @@ class FunctionCalls:
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Tell of the call, and begin it at the observer that is shown then."""
-        self._called(args, kwargs)
+        self._called(site.api, args, kwargs)
         self._observer = _behind(self._current.observer)
         return None if self._observer is None else self._observer.api_begin(site, args, kwargs)
 

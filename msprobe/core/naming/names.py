@@ -11,6 +11,7 @@ name.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -18,6 +19,11 @@ MODULE_PREFIXES = ("Module", "Cell")
 COMMUNICATION = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 """How names of communication calls begin: those of PyTorch and ``comm_func``, of ``mint.distributed``, and of older
 dumps."""
+
+_PRODUCT = (
+    r"linear|conv|matmul|baddbmm|addbmm|addmm|addmv|bmm|\bmm\b|\bmv\b|einsum|tensordot|bilinear|attention|dense|"
+    r"batch_?mat_?mul|lstm|gru|rnn"
+)
 
 
 def is_module_name(name: str) -> bool:
@@ -28,6 +34,11 @@ def is_module_name(name: str) -> bool:
 def is_communication(name: str) -> bool:
     """Return whether an entry is a communication call, by its name."""
     return name.startswith(COMMUNICATION) and name.endswith(".forward")
+
+
+def is_product(stem: str) -> bool:
+    """Return whether a function or module multiplies matrices, by the last part of its name."""
+    return re.search(_PRODUCT, stem.rpartition(".")[2], re.IGNORECASE) is not None
 
 
 class Phase(str, Enum):

@@ -44,7 +44,7 @@ def test_the_call_that_shows_a_recorder_is_recorded() -> None:
     current, recorder = CurrentObserver(), Recorder()
     told: list[Any] = []
 
-    def called(args: Any, kwargs: Any) -> None:
+    def called(_name: str, args: Any, kwargs: Any) -> None:
         told.append(args)
         if not recorder.told:
             current.observer = recorder  # type: ignore[assignment]

@@ -18,12 +18,11 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple, ParamSpec, cast
+from typing import Any, ParamSpec, cast
 
 import torch
 from torch import nn
@@ -32,7 +31,7 @@ from torch.utils.data import dataloader, get_worker_info
 from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import MOST_LEAVES, Iterations, Site, call_site
-from msprobe.adapters.pytorch.attach.models import Model, Models
+from msprobe.adapters.pytorch.attach.models import Call, Model, Models, not_named
 from msprobe.adapters.pytorch.attach.module_tree import (
     is_differentiable,
     is_made_now,
@@ -42,7 +41,7 @@ from msprobe.adapters.pytorch.attach.module_tree import (
     tensors_in,
 )
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
-from msprobe.adapters.pytorch.compile.compiled_functions import modules_used, watched_compile
+from msprobe.adapters.pytorch.compile.compiled_functions import compiled_code_ran, modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
@@ -52,6 +51,7 @@ from msprobe.core.dump.session.process_debugger import at_end_of_child, peek, un
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import first_time, logger, use_stream
+from msprobe.core.naming.names import is_product
 
 _NO_UPDATE = (
     "no update was seen, so all is one step (where it has iterations, make a PrecisionDebugger in the script and call "
@@ -100,15 +100,6 @@ class _Thread(threading.local):
     calls = False
 
 
-class _Call(NamedTuple):
-    """A call of a model, whose ``module`` it is, or of one ``part`` of it."""
-
-    model: Model
-    module: nn.Module
-    part: nn.Module
-    site: Site
-
-
 class Attachment:
     """Follows the calls of this process. No error in here reaches the program.
 
@@ -145,6 +136,7 @@ class Attachment:
         self._unseen = 0  # updates before which no call of a model was seen
         self._ended = 0
         self._alone = False  # calls of functions are followed, as no model is called
+        self._predicts = self._multiplies = False  # and recorded before anything is trained; matrices are multiplied
         self._came_back = True  # no function was called again since the last backward pass
         self._loaded: dict[str, None] = {}
         self._has_begun = False
@@ -349,7 +341,7 @@ class Attachment:
         self._end_if_complete()
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
-        call = _Call(model, module, part, site)
+        call = Call(model, module, part, site)
         if self._tentative is not None and site in self._beginnings:
             self._set_apart(self._tentative, site)
         if self._is_aside(model, part):
@@ -370,7 +362,7 @@ class Attachment:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""
         return bool(self._optimizers.made) and not self._models.trains(model, part)
 
-    def _call_trained(self, call: _Call) -> None:
+    def _call_trained(self, call: Call) -> None:
         """Record a call of a model that is trained, unless it is evaluation."""
         use, calls = self._modes.use_of(call.module), call.model.calls
         if self._running and self._was_evaluation(call, use):
@@ -409,7 +401,7 @@ class Attachment:
         elif first_time("run: evaluation"):
             logger.info("msprobe run: calls without autograd, or of evaluation, are left out where no training begins")
 
-    def _may_be_training(self, call: _Call, use: Use) -> bool:
+    def _may_be_training(self, call: Call, use: Use) -> bool:
         """Return whether a call of a trained model in modes of evaluation may still belong to a training.
 
         After ``model.eval()`` that is one with autograd, outside of an iteration in another mode. Without autograd it
@@ -462,7 +454,7 @@ class Attachment:
         note = self._iterations.note if self._open else self._iterations.ahead
         note(owner, site)
 
-    def _was_evaluation(self, call: _Call, use: Use) -> bool:
+    def _was_evaluation(self, call: Call, use: Use) -> bool:
         """Return whether the iteration so far is evaluation, as a call shows of what was called in it."""
         if self._iterations.went_backward:
             return False
@@ -470,7 +462,7 @@ class Attachment:
             return call.model.calls.counts(use) and self._iterations.has_called(call.part)
         return call.model.calls.exceeds(use) and self._iterations.called() == {id(call.module)}
 
-    def _call_aside(self, call: _Call) -> None:
+    def _call_aside(self, call: Call) -> None:
         """Record a call that may be evaluation: inside of an iteration, or where it may begin one."""
         if self._tentative is not None and self._iterations.is_repeated(call.module, call.site):
             self._forget_evaluation()
@@ -480,7 +472,7 @@ class Attachment:
             self._record(call)
             self._tentative = call.site
 
-    def _record(self, call: _Call) -> None:
+    def _record(self, call: Call) -> None:
         """Begin or continue the iteration that a call belongs to."""
         if not self._open:
             self._began = call.site
@@ -528,7 +520,7 @@ class Attachment:
             self._follow_functions(late=True)
 
     @_guarded
-    def _function_called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _function_called(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Take note of a call of a function before it is recorded: it may begin an iteration.
 
         It ends the one before as a call of a model does, with one difference: only the first call after a backward pass
@@ -539,7 +531,10 @@ class Attachment:
         if self._open and self._iterations.went_backward and self._came_back and not self._complete:
             return
         if not torch.is_grad_enabled() or _graph_task() != -1 or not is_differentiable(args, kwargs):
+            self._predict(name)
             return
+        if self._predicts:
+            self._forget()
         site = call_site()
         self._end_if_complete()
         if self._open and self._iterations.went_backward:
@@ -553,6 +548,16 @@ class Attachment:
             self._start()
             self._watch_functions()
         self._iterations.note(None, site)
+
+    def _predict(self, name: str) -> None:
+        """Record a program that may only predict, from its first function on, until it differentiates, calls a model or
+        makes an optimizer. One that multiplies no matrices is no model."""
+        if not (self._predicts or self._has_begun or self._open or is_made_now()) and self._collection.try_out():
+            self._iterations.begin()
+            self._open = self._running = self._predicts = True
+            self._finish_at_end()
+            self._watch_functions()
+        self._multiplies = self._predicts and (self._multiplies or is_product(name))
 
     def _end_alone(self) -> None:
         """Take the program for one that calls models: what it called before is forgotten where nothing was trained."""
@@ -659,8 +664,12 @@ class Attachment:
         self._open = self._running = True
         if not self._has_begun:
             self._has_begun = True
-            atexit.register(self.finish)  # registered later than the end of the session, it runs before that
-            at_end_of_child(self.finish)
+            self._finish_at_end()
+
+    def _finish_at_end(self) -> None:
+        atexit.unregister(self.finish)
+        atexit.register(self.finish)  # registered later than the end of the session, it runs before that
+        at_end_of_child(self.finish)
 
     def _collect(self, method: Callable[[], None]) -> None:
         """Let the collection begin; where it cannot, nothing is recorded."""
@@ -697,11 +706,11 @@ class Attachment:
             logger.info("%s is attached to %s too, called later than the others", subject, ", ".join(map(str, new)))
 
     def _forget(self) -> None:
-        self._open = self._running = False
+        self._open = self._running = self._predicts = False
         self._tentative = self._began = None
         called = self._iterations.called()
         aside = [one for one in self._models if one.number in called and not (one.recorded or one.is_part)]
-        if self._ended and (names := ", ".join(_not_named(aside))):
+        if self._ended and (names := ", ".join(not_named(aside))):
             logger.info("%s leaves out %s, called between the iterations", self._collection.subject, names)
         self._iterations.forget()
         self._collection.forget()
@@ -719,7 +728,7 @@ class Attachment:
         recorded = [model for model in self._models if model.number in called]
         models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
         left_out = [f"{name} (called by a data loader)" for name in self._loaded]
-        left_out += _not_named(model for model in self._models if model not in recorded)
+        left_out += not_named(model for model in self._models if model not in recorded)
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else _NO_UPDATE
         self._note(self._collection.event, model=models)
@@ -734,16 +743,18 @@ class Attachment:
         if os.getpid() != self._process or self._disabled:
             return
         self._collection.settle()
-        if not self._open:
-            return
-        if uncaught_error() is not None:
+        if self._predicts and not (self._multiplies and self._collection.keep()):
+            self._forget()
+        if not self._open or uncaught_error() is not None:
             self._end_if_complete()
             return
         updated = self._iterations.updated(self._optimizers.made > 0)
         if updated:
             self._end()
         elif (
-            self._tentative is not None or self._is_prediction() or (self._alone and not self._iterations.went_backward)
+            self._tentative is not None
+            or self._is_prediction()
+            or (self._alone and not (self._iterations.went_backward or self._predicts))
         ):
             self._forget()
         elif not self._ended:
@@ -763,7 +774,7 @@ class Attachment:
         elif script_debugger() is not None and not self._has_begun:
             self._note("own debugger")
         else:
-            hint = _COMPILED_HINT if _compiled_code_ran() else ""
+            hint = _COMPILED_HINT if compiled_code_ran() else ""
             self._note("reason", text=self._models.why_nothing(self._unseen, hint, has_begun=self._has_begun))
 
     def give_up(self, error: Exception) -> None:
@@ -786,13 +797,3 @@ def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) ->
     slot.keep_outermost(outer)
     skip_in_dynamo(outer)
     return outer
-
-
-def _not_named(models: Iterable[Model]) -> list[str]:
-    """Return the models, without those that were named before as left out."""
-    return [str(model) for model in models if first_time(f"run: {model} left out")]
-
-
-def _compiled_code_ran() -> bool:
-    utils = sys.modules.get("torch._dynamo.utils")
-    return utils is not None and bool(utils.counters["frames"]["ok"])

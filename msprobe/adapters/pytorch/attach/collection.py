@@ -39,6 +39,14 @@ class Collection(Protocol):
         recorded."""
         ...
 
+    def try_out(self) -> bool:
+        """Begin an iteration of functions alone, which gives way to what the script makes; return whether it began."""
+        ...
+
+    def keep(self) -> bool:
+        """Take that iteration for one; return whether nothing has come in its place."""
+        ...
+
     def pause(self) -> None:
         """Record nothing until the next ``start``, in the same iteration."""
         ...
@@ -99,11 +107,24 @@ class DebuggerSteps:
         mine = self._debugger is not None and (self._started or script_debugger() in {None, self._debugger})
         return mine and bool(self._debugger.service.watch_functions(called))
 
+    def try_out(self) -> bool:
+        if self._started or self._debugger is None or script_debugger() is not self._debugger:
+            return False
+        self._debugger.start({})
+        return bool(self._debugger.service.opened)
+
+    def keep(self) -> bool:
+        self._started = script_debugger() is self._debugger
+        _debugger_class().gives_way = _debugger_class().gives_way and not self._started
+        return self._started
+
     def pause(self) -> None:
         self._debugger.stop()
         self._debugger.service.hold_functions()
 
     def forget(self) -> None:
+        if not self._started and script_debugger() is not self._debugger:
+            return  # the script has made its own
         self._debugger.stop()
         self._debugger.step(dump=False)
         self._debugger.service.repeat_number()

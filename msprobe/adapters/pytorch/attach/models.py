@@ -9,12 +9,15 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from torch import nn
 
 from msprobe.adapters.pytorch.attach.call_modes import TrainingCalls
+from msprobe.adapters.pytorch.attach.iterations import Site
 from msprobe.adapters.pytorch.attach.module_tree import ModuleTree, modules_in, parameters_of, wrapped_modules
 from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_compiled
+from msprobe.core.log import first_time
 
 MAIN = ""
 """The name of the one model that is trained: its modules are named as ``start(model)`` names them."""
@@ -51,6 +54,15 @@ class Model:
     def __str__(self) -> str:
         named = self.kind if self.name == MAIN else f"{self.kind} as Module.{self.name}"
         return named if self.trains else f"{named} (not trained)"
+
+
+class Call(NamedTuple):
+    """A call of a model, whose ``module`` it is, or of one ``part`` of it."""
+
+    model: Model
+    module: nn.Module
+    part: nn.Module
+    site: Site
 
 
 class Models:
@@ -223,3 +235,8 @@ class Models:
 def _class_names(module: nn.Module) -> tuple[str, str]:
     kind = type(module)
     return kind.__name__, f"{kind.__module__}.{kind.__name__}"
+
+
+def not_named(models: Iterable[Model]) -> list[str]:
+    """Return the models in words, without those that were named before as left out."""
+    return [str(model) for model in models if first_time(f"run: {model} left out")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,3 +102,9 @@ def _attribute(owner: Any, name: str) -> Iterator[Any]:
         yield own[name]
     elif isinstance(method := vars(type(owner)).get(name), types.FunctionType):
         yield types.MethodType(method, owner)
+
+
+def compiled_code_ran() -> bool:
+    """Return whether compiled code has run in this process."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["frames"]["ok"])

@@ -65,6 +65,14 @@ class MonitorSteps:
         """Do nothing: functions are not watched."""
         return False
 
+    def try_out(self) -> bool:
+        """Do nothing: functions are not watched."""
+        return False
+
+    def keep(self) -> bool:
+        """Do nothing: functions are not watched."""
+        return False
+
     def pause(self) -> None:
         """Do nothing: evaluation is not reported anyway."""
 

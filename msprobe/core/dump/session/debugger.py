@@ -327,12 +327,15 @@ class Debugger:
 
     @classmethod
     def _withdraw(cls) -> None:
-        """Take back a debugger that gives way; it has written nothing."""
+        """Take back a debugger that gives way, and what it has tried to record."""
         if cls.gives_way:
             session = process_debugger.peek()
             process_debugger.put(None)
             cls._instance, cls.gives_way = None, False
             if isinstance(session, DumpSession):
+                if session.opened:
+                    session.stop()
+                    session.step(dump=False)
                 session.abandon()
 
     def __enter__(self) -> Any:

@@ -36,6 +36,12 @@ class Notes:
     def watch_functions(self, _called: Called) -> bool:
         return False
 
+    def try_out(self) -> bool:
+        return False
+
+    def keep(self) -> bool:
+        return False
+
     def pause(self) -> None:
         self.events.append("pause")
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from msprobe.adapters.pytorch.attach.attachment import Attachment
 from msprobe.adapters.pytorch.attach.collection import debugger_steps
+from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 
 pytestmark = pytest.mark.torch
@@ -119,12 +120,25 @@ def with_a_transform() -> list[torch.Tensor]:
     return parameters
 
 
+def with_weights_of_a_model_that_nobody_calls() -> list[torch.Tensor]:
+    model = nn.Linear(3, 2)
+    parameters = [
+        (value * torch.ones_like(one)).detach() for one, value in zip(model.parameters(), (0.5, 0.0), strict=True)
+    ]
+    for one in parameters:
+        one.requires_grad_()
+    for _ in range(3):
+        by_hand(parameters, torch.autograd.grad(loss(parameters), parameters))
+    return parameters
+
+
 TRAININGS = [
     with_grad,
     with_backward,
     with_new_tensors,
     with_an_optimizer,
     with_a_model_that_nobody_calls,
+    with_weights_of_a_model_that_nobody_calls,
     with_a_transform,
 ]
 
@@ -193,3 +207,52 @@ def test_a_model_that_is_called_later_is_recorded_alone(steps_of: Callable[[Call
             optimizer.zero_grad()
 
     assert [len(calls) for calls in steps_of(train)] == [1, 1]
+
+
+@torch.no_grad()
+def predict(model: nn.Linear) -> torch.Tensor:
+    return F.linear(2.0 * X, model.weight, model.bias)
+
+
+def test_a_prediction_by_functions_alone_is_one_step(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    def program() -> None:
+        model = nn.Linear(3, 2)
+        for _ in range(2):
+            predict(model)
+
+    assert [len(calls) for calls in steps_of(program)] == [2]
+
+
+def test_numbers_without_a_product_are_no_prediction(steps_of: Callable[[Callable[[], object]], Steps]) -> None:
+    assert steps_of(lambda: nn.Linear(3, 2).weight.detach().abs().mean()) == []
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_comes_before_a_training_is_forgotten(
+    steps_of: Callable[[Callable[[], object]], Steps], alone: bool
+) -> None:
+    def program() -> None:
+        model = nn.Linear(3, 2)
+        predict(model)
+        parameters = list(model.parameters())
+        for _ in range(2):
+            result = loss(parameters) if alone else F.mse_loss(model(X), Y)
+            by_hand(parameters, torch.autograd.grad(result, parameters))
+
+    assert [len(calls) for calls in steps_of(program)] == [1, 1]
+
+
+def test_a_debugger_of_the_script_takes_the_place_of_a_prediction(
+    steps_of: Callable[[Callable[[], object]], Steps], tmp_path: Path
+) -> None:
+    def program() -> None:
+        model = nn.Linear(3, 2)
+        predict(model)
+        debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": f"{tmp_path}/own"})
+        with debugger.collect(model=model):
+            model(X)
+            model(X)
+
+    assert steps_of(program) == []
+    (file,) = tmp_path.glob("own/step*/*/dump.json")
+    assert list(json.loads(file.read_text())["data"]).count("Functional.linear.1.forward") == 1
