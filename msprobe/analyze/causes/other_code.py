@@ -25,8 +25,6 @@ from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
 
 _FLOAT = unit_roundoff("torch.float32")
-_SHOWN = 3
-"""Of how many numbers of a tensor that is read a description speaks."""
 
 
 class OtherCode(ComparedEntries):
@@ -75,7 +73,7 @@ class OtherCode(ComparedEntries):
         if None in reads:
             return None
         (own, other), place = cast("list[Read]", reads), self.comparison.target.place
-        numbers = [", ".join(f"{number:.6g}" for number in read.numbers[:_SHOWN]) for read in (own, other)]
+        numbers = [", ".join(f"{number:.6g}" for number in read.numbers[:3]) for read in (own, other)]
         description = FirstDivergence(
             step=place.step,
             rank=place.number if place.kind == "rank" else None,

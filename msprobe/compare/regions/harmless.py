@@ -370,7 +370,10 @@ class HarmlessDifferences:
         Where both sides make the same calls, one that makes others of the same is not shown by an end that agrees in
         this step only; where they share few, a pair of calls is chance, and so are its arguments."""
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
-        if entry in self.sinks.updates.calls and (other_code or self._is_update_without_consequence(entry)):
+        is_update = entry in self.sinks.updates.calls and (
+            key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
+        )
+        if is_update and (other_code or self._is_update_without_consequence(entry)):
             return self._is_update_without_consequence(entry)
         if key.parent in OF_PARAMETERS or key.phase == Phase.PARAMETERS_GRAD.value:
             return key.parent not in OF_PARAMETERS

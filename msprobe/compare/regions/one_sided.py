@@ -181,7 +181,11 @@ class OneSidedCalls:
             shown = self._is_among_gradients(number)
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
-            if not shown and self._is_other_state(number, key) and not self._have_the_same_together(key, excused):
+            if (
+                not shown
+                and self._is_other_state(number, key, excused)
+                and not self._have_the_same_together(key, excused)
+            ):
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
@@ -223,13 +227,17 @@ class OneSidedCalls:
         flow = self._flows[side]
         return not (flow.is_shown(number) or flow.passes_on(number))
 
-    def _is_other_state(self, number: int, key: EntryKey) -> bool:
+    def _is_other_state(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
-        side calls the same function, but never with these values."""
+        side calls the same function, but never with these values. What has the shape of no parameter, and of nothing
+        that an optimizer leaves, is none: data of the next step."""
         if key.parent or not works_in_place(key.stem):
             return False
-        others = self._state[key.stem][self.table.entries[number].target is not None]
-        return bool(others) and not self._are_among(number, others)
+        side = self.table.entries[number].target is None
+        others = self._state[key.stem][not side]
+        shapes = excused.differences.sinks.updates.shapes(int(side)) if others else frozenset()
+        has_shape = any(str(raw.get("shape")) in shapes for raw in self._tensors(number))
+        return has_shape and not self._are_among(number, others)
 
     def _have_the_same_together(self, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether the calls of one side that change tensors in place by a function have the same values as those

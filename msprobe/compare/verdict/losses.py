@@ -28,7 +28,8 @@ class Losses:
     @cached_property
     def apart(self) -> float:
         """How far the losses of both sides are apart: as sums, since they add up where the passes are others, or one by
-        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too."""
+        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too. Where all of
+        one side are among those of the other one, its others are none: what a penalty of gradients differentiates."""
         if not all(self.sinks):
             return math.inf
         plain, turned = (
@@ -43,6 +44,10 @@ class Losses:
         apart = min(abs(math.fsum(one[0]) - math.fsum(one[1])) for one in (plain, turned)) / max(size, 1e-300)
         if apart <= self._twins.allowed(*raws):
             return apart
+        fewer, more = sorted(self.sinks, key=len)
+        among = max(min(self._twins.distance(loss.raw, other.raw) for other in more) for loss in fewer)
+        if math.isfinite(among) and len(fewer) < len(more):
+            return among
         return max(self._twins.apart(side, sink.raw) for side in (0, 1) for sink in self.sinks[side])
 
     @property

@@ -58,6 +58,11 @@ class Updates:
         """Return how many elements the updates of a side leave."""
         return sum(map(element_count, self._results(side)))
 
+    def shapes(self, side: int) -> frozenset[str]:
+        """Return the shapes of the parameters of a side, and of what its updates leave."""
+        parameters = (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
+        return frozenset(str(raw.get("shape")) for raw in (*parameters, *self._results(side)))
+
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
         is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor."""

@@ -36,6 +36,7 @@ from msprobe.adapters.pytorch.attach.module_tree import (
     is_differentiable,
     is_made_now,
     leaves_below,
+    leaves_given,
     leaves_of,
     parameters_of,
     tensors_in,
@@ -523,8 +524,7 @@ class Attachment:
     def _function_called(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Take note of a call of a function before it is recorded: it may begin an iteration.
 
-        It ends the one before as a call of a model does, with one difference: only the first call after a backward pass
-        that comes back to a place is asked whether there was an update.
+        Only the first call after a backward pass that comes back to a place is asked whether there was an update.
         """
         if not self._alone or not self._may_be_alone() or os.getpid() != self._process:
             return
@@ -541,17 +541,18 @@ class Attachment:
             if not self._iterations.is_repeated(None, site):
                 return
             self._came_back = True
-            if not self._iterations.comes_back(None, site, self._optimizers.made > 0):
+            others = self._iterations.gets_others(site, leaves_given(args, kwargs))
+            if not others and not self._iterations.comes_back(None, site, self._optimizers.made > 0):
                 return
             self._end()
         if not self._open:
             self._start()
             self._watch_functions()
+            self._iterations.get(site, leaves_given(args, kwargs))
         self._iterations.note(None, site)
 
     def _predict(self, name: str) -> None:
-        """Record a program that may only predict, from its first function on, until it differentiates, calls a model or
-        makes an optimizer. One that multiplies no matrices is no model."""
+        """Record what may only predict, until it trains or calls a model. What multiplies no matrices is no model."""
         if not (self._predicts or self._has_begun or self._open or is_made_now()) and self._collection.try_out():
             self._iterations.begin()
             self._open = self._running = self._predicts = True

@@ -71,6 +71,7 @@ class Iterations:
         self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
         self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
+        self._got: tuple[Site, list[weakref.ref[torch.Tensor]]] = (), []  # the leaves of the first function, and where
 
     def begin(self) -> None:
         """Begin the next iteration."""
@@ -116,6 +117,20 @@ class Iterations:
     def note(self, owner: Any, site: Site) -> None:
         """Take note of a call in this iteration that is none of a model."""
         self._since.add((id(owner), site))
+
+    def get(self, site: Site, leaves: Iterable[torch.Tensor]) -> None:
+        """Take note of the leaves that the first function of the iteration is called with."""
+        self._got = site, [weakref.ref(one) for one in leaves]
+
+    def gets_others(self, site: Site, leaves: Iterable[torch.Tensor]) -> bool:
+        """Return whether a function is called from the place at which the iteration began, with other leaves: with
+        parameters that the program has made anew."""
+        place, got = self._got
+        before = {id(one()) for one in got}
+        others = place == site and bool(got) and before.isdisjoint(map(id, leaves))
+        if others:
+            self._ended_by("before a function is called from the same place again with parameters that are made anew")
+        return others
 
     def ahead(self, owner: Any, site: Site) -> None:
         """Take note of a call that may belong to the next iteration, which has not begun."""

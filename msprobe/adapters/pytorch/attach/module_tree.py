@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch._C import _functorch as functorch
 
+_MOST_GIVEN = 4
+"""How many leaves are looked for of what a function is called with."""
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
 _seen: dict[int, _Seen] = {}
@@ -142,6 +144,12 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
 def is_differentiable(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Return whether a function is called with a tensor that needs a gradient."""
     return any(one.requires_grad for one in tensors_in((*args, *kwargs.values())))
+
+
+def leaves_given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the leaves that a function is called with, or that what it is called with is made of; the first ones."""
+    given = [one for one in tensors_in((*args, *kwargs.values())) if one.requires_grad]
+    return [one for one in given if one.is_leaf] or leaves_of(given, _MOST_GIVEN)
 
 
 def leaves_of(results: Iterable[torch.Tensor], most: int) -> list[torch.Tensor]:

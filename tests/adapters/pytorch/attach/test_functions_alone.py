@@ -90,6 +90,16 @@ def with_new_tensors() -> list[torch.Tensor]:
     return parameters
 
 
+def with_new_tensors_while_the_old_ones_live() -> list[torch.Tensor]:
+    parameters, kept = weights(), list[torch.Tensor]()
+    for _ in range(3):
+        kept.append(loss([one.view_as(one) for one in parameters]))
+        gradients = torch.autograd.grad(kept[-1], parameters)
+        pairs = zip(parameters, gradients, strict=True)
+        parameters = [(one.detach() - 0.1 * gradient).requires_grad_() for one, gradient in pairs]
+    return parameters
+
+
 def with_an_optimizer() -> list[torch.Tensor]:
     parameters = weights()
     optimizer = torch.optim.SGD(parameters, lr=0.1)
@@ -136,6 +146,7 @@ TRAININGS = [
     with_grad,
     with_backward,
     with_new_tensors,
+    with_new_tensors_while_the_old_ones_live,
     with_an_optimizer,
     with_a_model_that_nobody_calls,
     with_weights_of_a_model_that_nobody_calls,
