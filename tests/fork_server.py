@@ -32,6 +32,7 @@ import socket
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -261,6 +262,15 @@ def run_to_the_end(words: list[str]) -> NoReturn:
     os._exit(status)
 
 
+def leave_apart_at_the_end() -> None:
+    """Let no program finalize, at its end, what was made before it: the objects of the imported modules.
+
+    Most are the libraries of operators of torch, whose removal would copy memory of the server as well.
+    """
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.atexit = False
+
+
 def _status_of(code: object) -> int:
     if code is None or isinstance(code, int):
         return code or 0
@@ -288,6 +298,7 @@ def execute(words: list[str]) -> None:
 if __name__ == "__main__":
     del sys.path[0]
     import_first(sys.argv[1])
+    leave_apart_at_the_end()
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the memory that it shares with this one
     gc.set_threshold(20_000)  # as in tests/conftest.py
