@@ -1,10 +1,9 @@
-"""A real TensorBoard with a plugin that shows graphs, each in a virtual environment of its own: both have one name."""
+"""A real TensorBoard with a plugin that shows graphs, each from a folder of its own: both have one name."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,40 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_TENSORBOARD = "tensorboard==2.21.0"
+from tests.separate_packages import installed
+
 _START_SECONDS = 120.0
-
-
-class CannotInstallError(Exception):
-    """No package index is reachable, or it has no such package."""
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """The package with the plugin; of its requirements only those are installed that the plugin needs."""
+    """The package with the plugin; what it requires is installed for the tests anyway."""
 
     package: str
-    needs: tuple[str, ...] = ()
 
-    def environment(self) -> Path:
-        """The folder of the virtual environment; made on first use, outside of the repository."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = cache / "msprobe-tests" / self.package.replace("==", "-")
-        if (folder / "ready").exists():
-            return folder
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
-        pip = [str(folder / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
-        for words in ([_TENSORBOARD, *self.needs], ["--no-deps", self.package]):
-            done = subprocess.run([*pip, *words], check=False, capture_output=True, text=True)
-            if done.returncode:
-                raise CannotInstallError(done.stderr.strip().splitlines()[-1])
-        (folder / "ready").touch()
-        return folder
+    def folder(self) -> Path:
+        """Return the folder with the package; raises CannotInstallError."""
+        return installed(self.package.replace("==", "-"), self.package)
 
 
 STANDALONE = Viewer("tb_graph_ascend==8.3.2")
-BUNDLED = Viewer("mindstudio-probe==26.2.0", ("pandas", "pyyaml", "tqdm"))
+BUNDLED = Viewer("mindstudio-probe==26.2.0")
 
 
 class TensorBoard:
@@ -60,12 +43,11 @@ class TensorBoard:
             port = probe.getsockname()[1]
         self._shown = ""
         self._log = (logdir.parent / "tensorboard.log").open("w")
-        binary = viewer.environment() / "bin" / "tensorboard"
+        folder = viewer.folder()
         arguments = ["--logdir", str(logdir), "--port", str(port), "--host", "127.0.0.1"]
-        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # its msprobe is another one
-        self._process = subprocess.Popen(
-            [str(binary), *arguments], stdout=self._log, stderr=subprocess.STDOUT, env=own, cwd=logdir
-        )
+        own = {**os.environ, "PYTHONPATH": str(folder)}  # its msprobe is another one
+        words = [sys.executable, "-m", "tensorboard.main", *arguments]
+        self._process = subprocess.Popen(words, stdout=self._log, stderr=subprocess.STDOUT, env=own, cwd=logdir)
         self.address = f"http://127.0.0.1:{port}/data/plugin/graph_ascend/"
 
     def __enter__(self) -> TensorBoard:

@@ -1,6 +1,6 @@
 """Our databases in the viewer inside mindstudio-probe: its TensorBoard plugin shows, filters and changes them.
 
-Matching by hand in tensor mode needs torch beside the viewer, which is not installed for it here.
+Matching by hand in tensor mode, which imports torch in the viewer, is not tried here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.separate_packages import CannotInstallError
 from tests.visualize.example_databases import BLOCK, NORM, RELU, write_databases
-from tests.visualize.tensorboard import BUNDLED, CannotInstallError, TensorBoard
+from tests.visualize.tensorboard import BUNDLED, TensorBoard
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ import pytest
 
 from msprobe.visualize.job import Request, visualize
 from tests.forked import run
-from tests.visualize.tensorboard import BUNDLED, STANDALONE, CannotInstallError, TensorBoard, Viewer
+from tests.separate_packages import CannotInstallError
+from tests.visualize.tensorboard import BUNDLED, STANDALONE, TensorBoard, Viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 

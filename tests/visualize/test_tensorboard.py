@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.separate_packages import CannotInstallError
 from tests.visualize.example_databases import BLOCK, NORM, RELU, write_databases
-from tests.visualize.tensorboard import STANDALONE, CannotInstallError, TensorBoard
+from tests.visualize.tensorboard import STANDALONE, TensorBoard
 
 pytestmark = pytest.mark.slow
 
