@@ -10,13 +10,13 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests import forked
 from tests.real_models.cases import Case
 from tests.real_models.catalogue import CASES
 from tests.real_models.judge import Answer, judge
@@ -31,6 +31,8 @@ Recorder = Callable[[Sequence[Case], Path, int], object]
 _FOLDERS = re.compile(r"(?<![\w.])(?:/[^\s/:]+)+/")
 _REASON = 160
 """Characters of an answer that are kept as a reason."""
+_LONGEST = 24 * 3600.0
+"""Seconds that the recording of a matrix may take."""
 
 
 def record_missing(cases: Sequence[Case], cache: Path, jobs: int = 2) -> int:
@@ -40,15 +42,15 @@ def record_missing(cases: Sequence[Case], cache: Path, jobs: int = 2) -> int:
     shares = [missing[start::jobs] for start in range(min(jobs, len(missing)))]
     running = [_start(share) for share in shares]
     for process in running:
-        if process.wait():
-            raise RuntimeError(f"recording ended with status {process.returncode}")
+        output, _ = process.communicate(_LONGEST)
+        if process.returncode:
+            raise RuntimeError(f"recording ended with status {process.returncode}\n{output.decode(errors='replace')}")
     return len(missing)
 
 
-def _start(folders: Sequence[Path]) -> subprocess.Popen[bytes]:
+def _start(folders: Sequence[Path]) -> forked.ForkedProcess:
     environment = {**os.environ, "MSPROBE_LOG_LEVEL": "4", "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"}
-    command = [sys.executable, "-m", "tests.real_models.record", *map(str, folders)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment)
+    return forked.start(["-m", "tests.real_models.record", *folders], cwd=ROOT, env=environment)
 
 
 def judged(cases: Sequence[Case], cache: Path, jobs: int = 2) -> list[Answer]:
