@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import inspect
 import itertools
 import json
 import logging
@@ -46,11 +47,15 @@ PRELOADED = {
         "torch._dynamo",  # imported by the optimizers
         "torch._inductor.config",  # by use_deterministic_algorithms
         "torch.utils.checkpoint",
+        "msprobe.pytorch",
         "msprobe.adapters.pytorch.debugger",
+        "msprobe.adapters.pytorch.taps.collective_tap",
     ),
-    "mindspore": (*_LIBRARIES, "mindspore", "msprobe.adapters.mindspore.debugger"),
+    "mindspore": (*_LIBRARIES, "mindspore", "msprobe.mindspore", "msprobe.adapters.msadapter.debugger"),
 }
 """Framework -> what is imported before the first program."""
+NAMES = {"torch": "msprobe.adapters.pytorch.recorded_names", "mindspore": "msprobe.adapters.mindspore.recorded_names"}
+"""Framework -> the module that reads the table of recorded functions."""
 LAYERS = ("core", "native", "numerics", "trace", "compare", "analyze", "check", "visualize", "report", "jobs", "cli")
 """Folders of msprobe that know no framework; all their modules are imported before the first program."""
 LEVEL = "MSPROBE_LOG_LEVEL"
@@ -262,6 +267,13 @@ def run_to_the_end(words: list[str]) -> NoReturn:
     os._exit(status)
 
 
+def read_first(framework: str) -> None:
+    """Read what each program would read for itself: the table of recorded functions, and the files of all modules."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(NAMES[framework]).read_names()
+    inspect.getmodule(compile("", "no module", "exec"))  # looks at all modules, and keeps their files
+
+
 def leave_apart_at_the_end() -> None:
     """Let no program finalize, at its end, what was made before it: the objects of the imported modules.
 
@@ -298,6 +310,7 @@ def execute(words: list[str]) -> None:
 if __name__ == "__main__":
     del sys.path[0]
     import_first(sys.argv[1])
+    read_first(sys.argv[1])
     leave_apart_at_the_end()
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the memory that it shares with this one
