@@ -13,7 +13,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -234,6 +234,7 @@ def _frames_of(dump: Dump) -> list[Frame]:
     return [frame for frame in frames if frame.line and frame.code and not is_installed(frame.path)]
 
 
+@lru_cache(maxsize=32)  # both runs have most files in common, and so have the ranks
 def _parsed(text: str) -> SourceFile:
     try:
         with warnings.catch_warnings():
