@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.core.config.rejecting_debugger import Refusing, error_of
 def write(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
+    os.utime(path, (0, 0))  # nobody is writing it any more: nothing is waited for
     return path
 
 
