@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -235,8 +235,8 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
-        if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
+        wrong = any(self._kind[row] not in forms for row in parameters)
+        if key.phase == Phase.PARAMETERS_GRAD.value or wrong:
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
             return False
@@ -245,13 +245,6 @@ class HarmlessDifferences:
         if self._writes_state(entry):
             return False
         return not self._has_overflow(entry)
-
-    def _is_used_elsewhere(self, row: int) -> bool:
-        """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
-        calls come in another order."""
-        if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
-            return False  # a value that is so near may be a twin of the same parameter before an update
-        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows_in(entry, role) for role in (Role.RESULT, Role.INPUT))
@@ -285,17 +278,12 @@ class HarmlessDifferences:
             return frozenset()
         return frozenset(one for one in entries if self._ends_with_step(one))
 
-    def _is_in_wrong_module(self, entry: int) -> bool:
-        """Return whether a module around an entry returns other values of the same: they arise inside of it."""
-        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
-        return any(self._makes_others_of_same(module) for module in around)
-
     def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
         forward calls that return what they return in the other run, before a wrong result arises in another one."""
         waiting = list(entries)
         before = [entry for entry in waiting if entry < self._first_wrong]
-        rules = self._returns_the_same, self._is_beside_stretches, self._is_made_up_for
+        rules = self._returns_the_same, self._is_made_up_for
         return frozenset(one for one in before if any(rule(one) for rule in rules))
 
     def _is_made_up_for(self, entry: int) -> bool:
@@ -314,15 +302,6 @@ class HarmlessDifferences:
             return False
         shows = bool(self._table.alone) and any(map(self._is_tensor, self._rows(entry, Role.RESULT)))
         return (shows and self.sinks.agree) or self._is_made_up_for(entry)
-
-    def _is_beside_stretches(self, entry: int) -> bool:
-        """Return whether a forward call makes whole numbers or truth values (positions, a mask), and no wrong result
-        comes from it."""
-        names = self._table.entries[entry][:2]
-        calls = (name for one in map(self.end.stretch, (0, 1)) if one is not None for name in one.calls)
-        if self._table.keys[entry].phase != Phase.FORWARD.value or any(name in names for name in calls):
-            return False
-        return self._makes_no_floats(entry)
 
     def _makes_no_floats(self, entry: int) -> bool:
         """Return whether a call returns whole numbers or truth values: what is made of them shows what they do."""
@@ -352,18 +331,9 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
+        if not all(map(self.sinks.row_has_twins, given)):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
-
-    def _is_shown_by(self, row: int, results: Sequence[int]) -> bool:
-        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
-        mask in another form, of which a softmax makes the same."""
-        size = min(_largest(raw) for raw in self._table.tensors(row))
-        return all(
-            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
-            for one in results
-        )
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
@@ -392,9 +362,7 @@ class HarmlessDifferences:
         if arises and not self._has_argument_made_up_for(entry):
             return True
         is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
-        if is_gradient and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
-            return True
-        return self._is_in_wrong_module(entry)
+        return is_gradient and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
 
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
@@ -429,8 +397,6 @@ class HarmlessDifferences:
         if self._table.keys[entry].phase != Phase.FORWARD.value:
             return False  # a gradient that several slots share may lie in any of them
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
-        if self._measured.other_formats.any() and all(map(self._is_nearly_equal, self._rows(entry, Role.RESULT))):
-            return False  # a weight in bytes is off by the same for all rows of a batch
         given = self._given_tensors(entry)
         others = self._rows(entry, Role.INPUT) or self._rows(entry, Role.PARAMETER)
         same = not others and all(map(self._is_nearly_equal, given))
@@ -448,33 +414,11 @@ class HarmlessDifferences:
         if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
             return True
         (entry,) = self._table.entries_of([row])
-        return self._is_pair_by_chance(entry)
-
-    def _is_pair_by_chance(self, entry: int) -> bool:
-        """Return whether two calls get tensors of other shapes: then each is a call of its side alone."""
         return any(self._kind[row] == RowKind.SHAPE for row in self._rows(entry, Role.INPUT))
 
     def _is_update_without_consequence(self, entry: int) -> bool:
         """Return whether a call that has a part in updates is a part of other code, or comes in another order."""
-        return self.sinks.updates.agree or self._is_shown_by_optimizers(entry) or self._is_in_another_order(entry)
-
-    def _is_shown_by_optimizers(self, entry: int) -> bool:
-        """Return whether what optimizers get, which is the same, shows what two calls make of gradients that are a pair
-        by chance: sums and norms of a flat list of them."""
-        if entry < self._first_backward or not self._is_pair_by_chance(entry) or self._writes_state(entry):
-            return False
-        return self._table.keys[entry].parent not in OF_PARAMETERS and self._optimizers_agree
-
-    @cached_property
-    def _first_backward(self) -> int:
-        keys, backward = self._table.keys, Phase.BACKWARD.value
-        return next((number for number, key in enumerate(keys) if key.phase == backward), len(keys))
-
-    @cached_property
-    def _optimizers_agree(self) -> bool:
-        """Whether both sides make the same calls of optimizers, and none of these differs."""
-        calls = [number for number, key in enumerate(self._table.keys) if key.parent == OPTIMIZER]
-        return bool(calls) and all(map(self._has_both, calls)) and not self._differ_without_masks.intersection(calls)
+        return self.sinks.updates.agree or self._is_in_another_order(entry)
 
     @cached_property
     def _has_all_gradients(self) -> bool:
@@ -500,8 +444,7 @@ class HarmlessDifferences:
         if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
             return True
         results = self._rows(entry, Role.RESULT)
-        shown = (self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)
-        return all(shown) or self._is_shown_by_optimizers(entry)
+        return all(self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)
 
     def _gets_only_other_forms(self, entry: int) -> bool:
         """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
