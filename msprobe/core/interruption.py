@@ -102,6 +102,13 @@ def import_whole(name: str) -> Any:
     return importlib.import_module(name)
 
 
+class _ThreadFacts(threading.local):
+    is_own = False
+
+
+_thread_facts = _ThreadFacts()
+
+
 def start_thread(name: str, function: Callable[[], object]) -> None:
     """Run ``function`` in a daemon thread of this name, which starts in one call of C.
 
@@ -111,9 +118,15 @@ def start_thread(name: str, function: Callable[[], object]) -> None:
 
     def run() -> None:
         threading.current_thread().name = name
+        _thread_facts.is_own = True
         function()
 
     _thread.start_new_thread(run, ())
+
+
+def is_own_thread() -> bool:
+    """Return whether ``start_thread`` has started this thread: nothing that runs in it is called by the program."""
+    return _thread_facts.is_own
 
 
 def _import(name: str) -> BaseException | None:

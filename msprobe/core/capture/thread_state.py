@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from msprobe.core.interruption import is_own_thread
+
 CALLING = 2
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,7 +20,7 @@ class ThreadState(threading.local):
     Attributes:
         busy: False, True (the tool is at work or an API is observed) or ``CALLING``. While it is not False, calls are
             not recorded. Where operators are recorded too it is ``CALLING`` while an observed API itself runs, so that
-            the operators it calls can be distinguished from those of the tool.
+            the operators it calls can be distinguished from those of the tool. True in a thread of the tool.
         compiling: True while a compiler works, or a framework tries a model out; the modules that it calls are not
             called by the program.
         live: the check of the call that begins, where a task runs calls again; it is for the function of that call.
@@ -35,6 +37,7 @@ class ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []
+        self.busy = is_own_thread()
 
     def quiet(self) -> Quiet:
         """Return a context in which nothing that this thread calls is recorded, because the tool is at work."""
