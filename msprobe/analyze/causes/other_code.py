@@ -33,7 +33,8 @@ class OtherCode(ComparedEntries):
     def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
         """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
         where it lies in it, or another one."""
-        if (read := self._read_otherwise()) is not None:
+        read = self._read_otherwise() if self.comparison.step_end().sinks.are_of_other_code else None
+        if read is not None:
             return len(self.table.entries), read
         stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(entry)
         if stretch is None:

@@ -121,11 +121,6 @@ def sided_name(target: str | None, golden: str | None) -> str:
     return target if target == golden else f"{target} of the target, {golden} of the golden run"
 
 
-def phases_of(*, backward: bool) -> tuple[str, ...]:
-    """Return the phases of the entries of a forward or a backward pass."""
-    return (Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value) if backward else (Phase.FORWARD.value,)
-
-
 def entry_keys(
     data: Mapping[str, Any],
     construct: Mapping[str, Any],
