@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, split_entry
-from msprobe.core.naming.names import MODULE_PREFIXES, Phase, is_module_name
+from msprobe.core.naming.names import MODULE_PREFIXES, is_module_name
 
 _Parts = tuple[str, str, int | None]
 _ORDINARY, _BACKWARD, _REPEATED = range(3)
