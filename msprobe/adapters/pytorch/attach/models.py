@@ -165,7 +165,7 @@ class Models:
             return f"{sought} was never called; called were: {', '.join(self.called)}{hint}"
         return (
             f"{sought} was never called, nor any other module{hint}; calls of functions alone are collected where the "
-            "program trains by them, or makes a PrecisionDebugger and calls start()"
+            "program makes modules or trains, or makes a PrecisionDebugger and calls start()"
         )
 
     def known(self, module: nn.Module) -> Model | None:
