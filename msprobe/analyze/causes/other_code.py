@@ -6,6 +6,7 @@ other portions, values that both should have say more (``compare.verdict.stretch
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from msprobe.analyze.causes.moved_values import set_place_of
@@ -17,8 +18,9 @@ from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.compare.verdict.reads import Read
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
+from msprobe.compare.verdict.twins import mark_of
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import PARAMETER
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Role
 from msprobe.trace.leaves import element_count
@@ -68,8 +70,10 @@ class OtherCode(ComparedEntries):
     def _read_otherwise(self) -> FirstDivergence | None:
         """Describe the first number that the programs read otherwise, where all else that leaves the step agrees."""
         sinks = self.comparison.step_end().sinks
-        if not sinks.only_reads_are_others or not self.table.alone:
+        if not (sinks.comparable and math.isfinite(sinks.apart) and sinks.reads_are_others and self.table.alone):
             return None
+        if all(self._is_made(sinks, side) for side in (0, 1)):
+            return None  # calls show more
         reads = [next(iter(others), None) for others in sinks.other_reads]
         if None in reads:
             return None
@@ -89,6 +93,12 @@ class OtherCode(ComparedEntries):
         )
         set_place(description, PairSource(of_stack(own.stack), of_stack(other.stack)))
         return description
+
+    def _is_made(self, sinks: Sinks, side: int) -> bool:
+        """Return whether a recorded call makes the first number that a side reads otherwise."""
+        first = mark_of(sinks.other_reads[side][0].raw)
+        calls = sinks.sides.forward(side)
+        return any(mark_of(raw) == first for entry in calls for _, raw in sinks.sides.leaves(side, entry, OUTPUT))
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call

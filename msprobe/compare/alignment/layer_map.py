@@ -71,11 +71,6 @@ class LayerMap:
         """Return the pairs by the path of the target."""
         return {pair.target: pair for pair in self.pairs}
 
-    @cached_property
-    def by_golden(self) -> dict[str, LayerPair]:
-        """Return the pairs by the path of the golden run."""
-        return {pair.golden: pair for pair in self.pairs}
-
     @property
     def doubtful(self) -> tuple[LayerPair, ...]:
         """Return the pairs that a person should check."""

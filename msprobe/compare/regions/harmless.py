@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -235,8 +235,8 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        wrong = any(self._kind[row] not in forms for row in parameters)
-        if key.phase == Phase.PARAMETERS_GRAD.value or wrong:
+        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
+        if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
             return False
@@ -245,6 +245,13 @@ class HarmlessDifferences:
         if self._writes_state(entry):
             return False
         return not self._has_overflow(entry)
+
+    def _is_used_elsewhere(self, row: int) -> bool:
+        """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
+        calls come in another order."""
+        if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
+            return False  # a value that is so near may be a twin of the same parameter before an update
+        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows_in(entry, role) for role in (Role.RESULT, Role.INPUT))
@@ -277,6 +284,11 @@ class HarmlessDifferences:
         if not self.sinks.agree:
             return frozenset()
         return frozenset(one for one in entries if self._ends_with_step(one))
+
+    def _is_in_wrong_module(self, entry: int) -> bool:
+        """Return whether a module around an entry returns other values of the same: they arise inside of it."""
+        around = self._modules_around(self._table.entries[entry].target or "", self._construct)
+        return any(self._makes_others_of_same(module) for module in around)
 
     def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
@@ -331,14 +343,23 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(map(self.sinks.row_has_twins, given)):
+        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
 
+    def _is_shown_by(self, row: int, results: Sequence[int]) -> bool:
+        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
+        mask in another form, of which a softmax makes the same."""
+        size = min(_largest(raw) for raw in self._table.tensors(row))
+        return all(
+            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
+            for one in results
+        )
+
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
-        Where both sides make the same calls, one that makes others of the same is not shown by an end that agrees in
-        this step only; where they share few, a pair of calls is chance, and so are its arguments."""
+        Where they share most calls, one that makes others of the same is not shown by an end that agrees in this step
+        only; where they share few, a pair of calls is chance, and so are its arguments."""
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
         is_update = entry in self.sinks.updates.calls and (
             key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
@@ -349,9 +370,9 @@ class HarmlessDifferences:
             return key.parent not in OF_PARAMETERS
         if key.phase == Phase.BACKWARD.value and self._table.alone:
             return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
-        if other_code:
+        if other_code and (self.sinks.sides.go_back or self._makes_no_floats(entry) or self._is_shown(entry)):
             return not (has_state(key) or self._writes_state(entry) or self._overflows_in(entry, Role.RESULT))
-        if not self._is_shown(entry) or (not self._table.alone and self._arises(entry)):
+        if not self._is_shown(entry) or self._arises(entry):
             return False
         return self._may_be_harmless(entry) and self.sinks.make_up_for(entry)
 
@@ -362,14 +383,16 @@ class HarmlessDifferences:
         if arises and not self._has_argument_made_up_for(entry):
             return True
         is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
-        return is_gradient and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
+        if is_gradient and not all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT))):
+            return True
+        return self._is_in_wrong_module(entry)
 
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
-        changed, and its effect may be below rounding in this step. Where the tensors of a call are those of other
-        calls, in both directions, or make the same result, so are its arguments; where the data come in other pieces,
-        lengths and positions are those of the pieces."""
-        if self._has_other_pieces:
+        changed, and its effect may be below rounding in this step. In other code it is a part of it. Where the tensors
+        of a call are those of other calls, in both directions, or make the same result, so are its arguments; where the
+        data come in other pieces, lengths and positions are those of the pieces."""
+        if self._table.alone or self._has_other_pieces:
             return False
         differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
@@ -415,6 +438,10 @@ class HarmlessDifferences:
         if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
             return True
         (entry,) = self._table.entries_of([row])
+        return self._is_pair_by_chance(entry)
+
+    def _is_pair_by_chance(self, entry: int) -> bool:
+        """Return whether two calls get tensors of other shapes: then each is a call of its side alone."""
         return any(self._kind[row] == RowKind.SHAPE for row in self._rows(entry, Role.INPUT))
 
     def _is_update_without_consequence(self, entry: int) -> bool:
@@ -442,7 +469,7 @@ class HarmlessDifferences:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
         them, gradients, and what a loss, or a later call, is made of."""
         key = self._table.keys[entry]
-        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
             return True
         results = self._rows(entry, Role.RESULT)
         return all(self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)

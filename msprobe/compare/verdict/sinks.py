@@ -153,10 +153,11 @@ class Sinks:
         """Whether every value that leaves the step has a twin, and the programs read the same in the end. A model file
         and merged ranks record other calls and results, so that theirs say nothing; of two frameworks nothing where
         they are others."""
-        return self.may_agree and math.isfinite(self.apart) and not self._read_others
+        return self.may_agree and math.isfinite(self.apart) and not self.reads_are_others
 
     @property
-    def _read_others(self) -> bool:
+    def reads_are_others(self) -> bool:
+        """Whether the programs read other numbers."""
         return self._reads.are_others(self._known_losses)
 
     @cached_property
@@ -172,33 +173,21 @@ class Sinks:
         return self._reads.others(self._known_losses)
 
     @property
-    def only_reads_are_others(self) -> bool:
-        """Whether all that leaves the step agrees but what the programs read, which one of them computes without a
-        record, such as an evaluation: no call shows more."""
-        if not (self.comparable and math.isfinite(self.apart) and self._read_others):
-            return False
-        made = [
-            {mark_of(raw) for entry in self.sides.forward(side) for _, raw in self.sides.leaves(side, entry, OUTPUT)}
-            for side in (0, 1)
-        ]
-        return any(mark_of(reads[0].raw) not in marks for reads, marks in zip(self.other_reads, made, strict=True))
-
-    @property
     def are_others(self) -> bool:
         """Whether the losses of both sides are others; without losses, the numbers that both programs read; where no
         parameter has a name, also the gradients that leave."""
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
             unnamed = not self._table.loose and all(self._gradients.by_parameter) and not self._gradients.have_names
             others = unnamed and not math.isfinite(self._gradients_apart)
-            return self.comparable and (others or self._read_others)
+            return self.comparable and (others or self.reads_are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
         if not all(map(math.isfinite, losses)):
             return False
         if math.isfinite(self._losses_apart):
             exact = self.coarsest <= FLOAT32_ROUNDOFF  # in 16 bits a gradient that nearly cancels is another one
             renamed = exact and self._gradients.any_renamed_differs and not self._next_agrees()
-            return renamed or self._read_others
-        return self._read_others or not self._gradients_are_shown
+            return renamed or self.reads_are_others
+        return self.reads_are_others or not self._gradients_are_shown
 
     @cached_property
     def are_of_other_code(self) -> bool:

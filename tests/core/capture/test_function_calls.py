@@ -33,9 +33,9 @@ def call(current: CurrentObserver, *args: Any) -> None:
 
 def test_a_call_is_told_of_where_nothing_is_recorded() -> None:
     current, told = CurrentObserver(), list[Any]()
-    FunctionCalls(current, lambda args, kwargs: told.append((args, kwargs)))
+    FunctionCalls(current, lambda name, args, kwargs: told.append((name, args, kwargs)))
     call(current, 1)
-    assert told == [((1,), {})]
+    assert [facts[1:] for facts in told] == [((1,), {})]
     assert current.observer is not None
     assert current.observer.enter("optimizer") is None
 
