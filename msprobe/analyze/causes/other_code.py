@@ -7,7 +7,6 @@ other portions, values that both should have say more (``compare.verdict.stretch
 from __future__ import annotations
 
 import math
-from typing import cast
 
 from msprobe.analyze.causes.moved_values import set_place_of
 from msprobe.analyze.compared_entries import ComparedEntries
@@ -18,7 +17,7 @@ from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.compare.verdict.reads import Read
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
-from msprobe.compare.verdict.twins import mark_of
+from msprobe.compare.verdict.twins import mark_of, norm_of
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.tolerance import unit_roundoff
@@ -74,11 +73,8 @@ class OtherCode(ComparedEntries):
             return None
         if all(self._is_made(sinks, side) for side in (0, 1)):
             return None  # calls show more
-        reads = [next(iter(others), None) for others in sinks.other_reads]
-        if None in reads:
-            return None
-        (own, other), place = cast("list[Read]", reads), self.comparison.target.place
-        numbers = [", ".join(f"{number:.6g}" for number in read.numbers[:3]) for read in (own, other)]
+        (own, *_), (other, *_) = sinks.other_reads
+        place = self.comparison.target.place
         description = FirstDivergence(
             step=place.step,
             rank=place.number if place.kind == "rank" else None,
@@ -86,7 +82,7 @@ class OtherCode(ComparedEntries):
             golden=f"Tensor.{other.call}",
             slot=None,
             kind="value",
-            reason=f"the target reads {numbers[0]}, the golden run {numbers[1]}; losses, gradients and results of the "
+            reason=f"the target reads {_numbers_of(own)}, the golden run {_numbers_of(other)}; losses, gradients and results of the "
             "step agree, so what makes these numbers is not recorded (an evaluation, an average of weights)",
             module=None,
             stack=[],
@@ -225,3 +221,8 @@ def _where(stretch: Stretch) -> str:
     if not behind:
         return first
     return f"{first}, the one behind it" if behind == 1 else f"{first}, one of the {behind} behind it"
+
+
+def _numbers_of(read: Read) -> str:
+    """Return the first numbers that a program reads in words, or the norm of a tensor with more than are recorded."""
+    return ", ".join(f"{number:.6g}" for number in read.numbers[:3]) or f"a tensor of norm {norm_of(read.raw):.6g}"

@@ -358,16 +358,18 @@ class HarmlessDifferences:
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
-        Where they share most calls, one that makes others of the same is not shown by an end that agrees in this step
-        only; where they share few, a pair of calls is chance, and so are its arguments."""
+        Where both sides share most calls, a call that gets the same and returns others is not shown by an end that
+        agrees in this step only; where they share few, a pair of calls is chance, and so are its arguments."""
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
         is_update = entry in self.sinks.updates.calls and (
             key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
         )
-        if is_update and (other_code or self._is_update_without_consequence(entry)):
-            return self._is_update_without_consequence(entry)
-        if key.parent in OF_PARAMETERS or key.phase == Phase.PARAMETERS_GRAD.value:
-            return key.parent not in OF_PARAMETERS
+        if is_update and self._is_update_without_consequence(entry):
+            return True
+        if key.parent in OF_PARAMETERS or (is_update and other_code):
+            return False
+        if key.phase == Phase.PARAMETERS_GRAD.value:
+            return True
         if key.phase == Phase.BACKWARD.value and self._table.alone:
             return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
         if other_code and (self.sinks.sides.go_back or self._makes_no_floats(entry) or self._is_shown(entry)):

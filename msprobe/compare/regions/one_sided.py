@@ -235,7 +235,7 @@ class OneSidedCalls:
             return False
         side = self.table.entries[number].target is None
         others = self._state[key.stem][not side]
-        shapes = excused.differences.sinks.updates.shapes(int(side)) if others else frozenset()
+        shapes = excused.differences.sinks.updates.shapes[side] if others else frozenset()
         has_shape = any(str(raw.get("shape")) in shapes for raw in self._tensors(number))
         return has_shape and not self._are_among(number, others)
 

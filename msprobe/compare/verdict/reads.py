@@ -55,11 +55,12 @@ class Reads:
             return self._reads
         total = math.fsum(losses)
         known = [Read({}, np.array([*losses, total, total / max(len(losses), 1)]), "", ())] if losses else []
-        sides = [
-            [read for read in own if not np.isfinite(_nearest([read], [*others, *known], self._twins)).all()]
-            for own, others in ((target, golden), (golden, target))
-        ]
-        return sides[0], sides[1]
+        return self._without_like(target, [*golden, *known]), self._without_like(golden, [*target, *known])
+
+    def _without_like(self, own: Sequence[Read], others: Sequence[Read]) -> list[Read]:
+        ends = np.cumsum([len(read.numbers) for read in own])
+        apart = np.split(_nearest(own, others, self._twins), ends[:-1])
+        return [read for read, one in zip(own, apart, strict=True) if not np.isfinite(one).all()]
 
     @cached_property
     def _twins(self) -> Twins:

@@ -155,7 +155,7 @@ class Sinks:
         they are others."""
         return self.may_agree and math.isfinite(self.apart) and not self.reads_are_others
 
-    @property
+    @cached_property
     def reads_are_others(self) -> bool:
         """Whether the programs read other numbers."""
         return self._reads.are_others(self._known_losses)

@@ -58,16 +58,22 @@ class Updates:
         """Return how many elements the updates of a side leave."""
         return sum(map(element_count, self._results(side)))
 
-    def shapes(self, side: int) -> frozenset[str]:
-        """Return the shapes of the parameters of a side, and of what its updates leave."""
-        parameters = (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
-        return frozenset(str(raw.get("shape")) for raw in (*parameters, *self._results(side)))
+    @cached_property
+    def shapes(self) -> tuple[frozenset[str], frozenset[str]]:
+        """By side the shapes of its parameters, and of what its updates leave."""
+        target, golden = (
+            frozenset(str(raw.get("shape")) for raw in (*self._parameters(side), *self._results(side)))
+            for side in (0, 1)
+        )
+        return target, golden
+
+    def _parameters(self, side: int) -> Iterator[Raw]:
+        return (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
 
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
         is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor."""
-        parameters = (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
-        begin = {mark_of(raw) for raw in parameters if signature_of(raw) is not None}
+        begin = {mark_of(raw) for raw in self._parameters(side) if signature_of(raw) is not None}
         return self._last_values(side, begin) or self._last_values(side, None)
 
     def _last_values(self, side: int, begin: set[Mark] | None) -> list[Raw]:

@@ -35,7 +35,7 @@ def test_a_call_is_told_of_where_nothing_is_recorded() -> None:
     current, told = CurrentObserver(), list[Any]()
     FunctionCalls(current, lambda name, args, kwargs: told.append((name, args, kwargs)))
     call(current, 1)
-    assert [facts[1:] for facts in told] == [((1,), {})]
+    assert told == [(SITE.api, (1,), {})]
     assert current.observer is not None
     assert current.observer.enter("optimizer") is None
 

@@ -541,14 +541,14 @@ class Attachment:
             if not self._iterations.is_repeated(None, site):
                 return
             self._came_back = True
-            others = self._iterations.gets_others(site, leaves_given(args, kwargs))
+            others = self._iterations.begins_with_others(site, leaves_given(args, kwargs))
             if not others and not self._iterations.comes_back(None, site, self._optimizers.made > 0):
                 return
             self._end()
         if not self._open:
             self._start()
             self._watch_functions()
-            self._iterations.get(site, leaves_given(args, kwargs))
+            self._iterations.begin_with(site, leaves_given(args, kwargs))
         self._iterations.note(None, site)
 
     def _predict(self, name: str) -> None:

@@ -71,7 +71,10 @@ class Iterations:
         self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
         self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
-        self._got: tuple[Site, list[weakref.ref[torch.Tensor]]] = (), []  # the leaves of the first function, and where
+        self._first_leaves: tuple[Site, list[weakref.ref[torch.Tensor]]] = (
+            (),
+            [],
+        )  # the leaves of the first function, and where
 
     def begin(self) -> None:
         """Begin the next iteration."""
@@ -118,16 +121,16 @@ class Iterations:
         """Take note of a call in this iteration that is none of a model."""
         self._since.add((id(owner), site))
 
-    def get(self, site: Site, leaves: Iterable[torch.Tensor]) -> None:
+    def begin_with(self, site: Site, leaves: Iterable[torch.Tensor]) -> None:
         """Take note of the leaves that the first function of the iteration is called with."""
-        self._got = site, [weakref.ref(one) for one in leaves]
+        self._first_leaves = site, [weakref.ref(one) for one in leaves]
 
-    def gets_others(self, site: Site, leaves: Iterable[torch.Tensor]) -> bool:
+    def begins_with_others(self, site: Site, leaves: Iterable[torch.Tensor]) -> bool:
         """Return whether a function is called from the place at which the iteration began, with other leaves: with
         parameters that the program has made anew."""
-        place, got = self._got
-        before = {id(one()) for one in got}
-        others = place == site and bool(got) and before.isdisjoint(map(id, leaves))
+        place, leaves_before = self._first_leaves
+        before = {id(one()) for one in leaves_before}
+        others = place == site and bool(leaves_before) and before.isdisjoint(map(id, leaves))
         if others:
             self._ended_by("before a function is called from the same place again with parameters that are made anew")
         return others
