@@ -82,8 +82,8 @@ class OtherCode(ComparedEntries):
             golden=f"Tensor.{other.call}",
             slot=None,
             kind="value",
-            reason=f"the target reads {_numbers_of(own)}, the golden run {_numbers_of(other)}; losses, gradients and results of the "
-            "step agree, so what makes these numbers is not recorded (an evaluation, an average of weights)",
+            reason=f"the target reads {_numbers_of(own)}, the golden run {_numbers_of(other)}; losses, gradients and "
+            "results of the step agree, so what makes these numbers is not recorded (an evaluation, an average of weights)",
             module=None,
             stack=[],
         )

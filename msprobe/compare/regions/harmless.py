@@ -254,10 +254,7 @@ class HarmlessDifferences:
         return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
-        return any(self._overflows_in(entry, role) for role in (Role.RESULT, Role.INPUT))
-
-    def _overflows_in(self, entry: int, role: Role) -> bool:
-        return any(map(self._overflows, self._rows(entry, role)))
+        return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
 
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
@@ -361,9 +358,8 @@ class HarmlessDifferences:
         Where both sides share most calls, a call that gets the same and returns others is not shown by an end that
         agrees in this step only; where they share few, a pair of calls is chance, and so are its arguments."""
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
-        is_update = entry in self.sinks.updates.calls and (
-            key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
-        )
+        changes = key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
+        is_update = changes and entry in self.sinks.updates.calls
         if is_update and self._is_update_without_consequence(entry):
             return True
         if key.parent in OF_PARAMETERS or (is_update and other_code):
@@ -373,7 +369,8 @@ class HarmlessDifferences:
         if key.phase == Phase.BACKWARD.value and self._table.alone:
             return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
         if other_code and (self.sinks.sides.go_back or self._makes_no_floats(entry) or self._is_shown(entry)):
-            return not (has_state(key) or self._writes_state(entry) or self._overflows_in(entry, Role.RESULT))
+            overflows = any(map(self._overflows, self._rows(entry, Role.RESULT)))
+            return not (overflows or has_state(key) or self._writes_state(entry))
         if not self._is_shown(entry) or self._arises(entry):
             return False
         return self._may_be_harmless(entry) and self.sinks.make_up_for(entry)

@@ -181,11 +181,7 @@ class OneSidedCalls:
             shown = self._is_among_gradients(number)
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
-            if (
-                not shown
-                and self._is_other_state(number, key, excused)
-                and not self._have_the_same_together(key, excused)
-            ):
+            if not shown and self._is_other_state(number, key, excused):
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
@@ -229,21 +225,15 @@ class OneSidedCalls:
 
     def _is_other_state(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
-        side calls the same function, but never with these values. What has the shape of no parameter, and of nothing
-        that an optimizer leaves, is none: data of the next step."""
-        if key.parent or not works_in_place(key.stem):
+        side calls the same function, but never with these values, nor all together (parameters that are fused or
+        split). What has the shape of no parameter, and of nothing that an optimizer leaves, is data of the next step.
+        """
+        states = self._state[key.stem] if not key.parent and works_in_place(key.stem) else ({}, {})
+        others, sinks = states[self.table.entries[number].target is not None], excused.differences.sinks
+        if not others or not any(str(raw.get("shape")) in sinks.updates.shapes for raw in self._tensors(number)):
             return False
-        side = self.table.entries[number].target is None
-        others = self._state[key.stem][not side]
-        shapes = excused.differences.sinks.updates.shapes[side] if others else frozenset()
-        has_shape = any(str(raw.get("shape")) in shapes for raw in self._tensors(number))
-        return has_shape and not self._are_among(number, others)
-
-    def _have_the_same_together(self, key: EntryKey, excused: WithoutConsequence) -> bool:
-        """Return whether the calls of one side that change tensors in place by a function have the same values as those
-        of the other side, all together: an average of parameters that are fused or split."""
-        left = [list(itertools.chain.from_iterable(own.values())) for own in self._state[key.stem]]
-        return math.isfinite(excused.differences.sinks.twins.unions_distance(*left))
+        left = [list(itertools.chain.from_iterable(own.values())) for own in states]
+        return not (self._are_among(number, others) or math.isfinite(sinks.twins.unions_distance(*left)))
 
     @cached_property
     def _state(self) -> dict[str, tuple[_BySize, _BySize]]:
