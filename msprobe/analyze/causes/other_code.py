@@ -83,7 +83,7 @@ class OtherCode(ComparedEntries):
             slot=None,
             kind="value",
             reason=f"the target reads {_numbers_of(own)}, the golden run {_numbers_of(other)}; losses, gradients and "
-            "results of the step agree, so what makes these numbers is not recorded (an evaluation, an average of weights)",
+            "results of the step agree, so what makes these numbers is not recorded (an evaluation, averaged weights)",
             module=None,
             stack=[],
         )

@@ -290,8 +290,7 @@ class HarmlessDifferences:
     def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
         forward calls that return what they return in the other run, before a wrong result arises in another one."""
-        waiting = list(entries)
-        before = [entry for entry in waiting if entry < self._first_wrong]
+        before = [entry for entry in entries if entry < self._first_wrong]
         rules = self._returns_the_same, self._is_made_up_for
         return frozenset(one for one in before if any(rule(one) for rule in rules))
 

@@ -163,9 +163,8 @@ class Sinks:
     @cached_property
     def _known_losses(self) -> list[float]:
         """The losses of both sides where they agree."""
-        if not math.isfinite(self._losses.apart):
-            return []
-        return [as_float(sink.raw.get(LARGEST.name)) for sink in max(self._losses.sinks, key=len)]
+        sinks = max(self._losses.sinks, key=len) if math.isfinite(self._losses.apart) else []
+        return [as_float(sink.raw.get(LARGEST.name)) for sink in sinks]
 
     @cached_property
     def other_reads(self) -> tuple[list[Read], list[Read]]:
