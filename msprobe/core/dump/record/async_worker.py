@@ -21,7 +21,6 @@ from typing import Any
 
 from msprobe.core.backend.protocols import TensorOps
 from msprobe.core.capture.describe import Node
-from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.tensor_node import MeasuredTensors
 from msprobe.core.interruption import let_through, start_thread
@@ -41,16 +40,14 @@ class AsyncWorker:
 
     Args:
         limit: bytes that may wait; a single job may be larger when nothing else waits.
-        thread: the session's per-thread state: what the worker calls is never recorded.
 
     Attributes:
         jobs_done: the number of jobs done so far.
     """
 
-    def __init__(self, limit: int, thread: ThreadState) -> None:
+    def __init__(self, limit: int) -> None:
         self.errors = ErrorLog(None)
         self._limit = limit
-        self._state = thread
         self._lock = threading.Lock()  # taken and given back by C alone: no interrupt leaves it held
         self._jobs: deque[tuple[Job, int, SimpleQueue[None] | None]] = deque()
         self._added: SimpleQueue[None] = SimpleQueue()
@@ -127,7 +124,6 @@ class AsyncWorker:
             if self._is_working:  # more jobs were put before the first thread began
                 return
             self._is_working = True
-        self._state.busy = True
         while True:
             self._added.get()
             while self._jobs:

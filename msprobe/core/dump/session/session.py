@@ -121,7 +121,7 @@ class DumpSession:
         self._ring = make_ring(config)
         self._step_filter = StepRankFilter(config)
         self._filters = StartFilters(config, self.current, self.backend.runtime, self.requests)
-        self._worker = make_worker(config, self.thread)
+        self._worker = make_worker(config)
         self._golden = make_golden(config)
         self._checker = make_checker(config, self.backend)
         self._override = InputOverride(config.load) if config.load is not None else None

@@ -70,10 +70,10 @@ class StepContext:
     captured: CapturedSink | None = None
 
 
-def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
+def make_worker(config: DumpConfig) -> AsyncWorker | None:
     """Return the worker of a session with ``async_dump``, else None. Judged calls are finished at once without one."""
     wanted = config.async_dump and config.task_spec.async_dump and config.section.bench_path is None
-    return AsyncWorker(queue_limit(), thread) if wanted and config.level != "L2" else None
+    return AsyncWorker(queue_limit()) if wanted and config.level != "L2" else None
 
 
 def make_golden(config: DumpConfig) -> GoldenSteps | None:

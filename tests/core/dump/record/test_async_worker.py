@@ -23,7 +23,7 @@ TraceFunction = Callable[[FrameType, str, Any], Any]
 
 def test_jobs_run_in_order_on_one_thread_that_is_busy() -> None:
     state, done = ThreadState(), []
-    worker = AsyncWorker(1000, state)
+    worker = AsyncWorker(1000)
     for number in range(100):
         worker.put(lambda number=number: done.append((number, state.busy, threading.current_thread().name)), 1)
     worker.drain()
@@ -33,7 +33,7 @@ def test_jobs_run_in_order_on_one_thread_that_is_busy() -> None:
 
 
 def test_a_full_queue_holds_the_producer_back_until_bytes_are_free() -> None:
-    worker, gate = AsyncWorker(10, ThreadState()), threading.Event()
+    worker, gate = AsyncWorker(10), threading.Event()
     worker.put(gate.wait, 8)
     passed = threading.Event()
 
@@ -51,14 +51,14 @@ def test_a_full_queue_holds_the_producer_back_until_bytes_are_free() -> None:
 
 
 def test_a_job_larger_than_the_queue_passes_alone() -> None:
-    worker, done = AsyncWorker(10, ThreadState()), []
+    worker, done = AsyncWorker(10), []
     worker.put(lambda: done.append(1), 1000)
     worker.drain()
     assert done == [1]
 
 
 def test_an_error_in_a_job_ends_that_job_only() -> None:
-    worker, done = AsyncWorker(10, ThreadState()), []
+    worker, done = AsyncWorker(10), []
     worker.put(lambda: 1 / 0, 1)
     worker.put(lambda: done.append(1), 1)
     worker.drain()
@@ -67,7 +67,7 @@ def test_an_error_in_a_job_ends_that_job_only() -> None:
 
 
 def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
-    worker, draining, gate = AsyncWorker(100, ThreadState()), threading.Event(), threading.Event()
+    worker, draining, gate = AsyncWorker(100), threading.Event(), threading.Event()
 
     def first() -> None:
         draining.wait()
@@ -85,7 +85,7 @@ def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
 def test_an_interrupt_at_any_place_of_it_holds_up_nothing(tenth: int) -> None:
     count, interrupted = tenth, True
     while interrupted:
-        worker = AsyncWorker(10, ThreadState())
+        worker = AsyncWorker(10)
         interrupted = is_interrupted(worker, count)
         assert is_done_again(worker), count
         assert not worker.outstanding
@@ -137,7 +137,7 @@ def is_interrupted(worker: AsyncWorker, count: int) -> bool:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_that_abandons_it_neither_writes_nor_hangs() -> None:
-    worker, gate = AsyncWorker(1, ThreadState()), threading.Event()
+    worker, gate = AsyncWorker(1), threading.Event()
     worker.put(gate.wait, 1)
     child = os.fork()
     if child == 0:
