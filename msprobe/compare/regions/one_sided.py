@@ -225,12 +225,12 @@ class OneSidedCalls:
 
     def _is_other_state(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
-        side calls the same function, but never with these values, nor all together (parameters that are fused or
-        split). What has the shape of no parameter, and of nothing that an optimizer leaves, is data of the next step.
-        """
+        side calls the same function, but never with these values, nor all together where parameters are fused. What has
+        the shape of no parameter of its side, and of nothing that an optimizer leaves, is data of the next step."""
         states = self._state[key.stem] if not key.parent and works_in_place(key.stem) else ({}, {})
-        others, sinks = states[self.table.entries[number].target is not None], excused.differences.sinks
-        if not others or not any(str(raw.get("shape")) in sinks.updates.shapes for raw in self._tensors(number)):
+        side, sinks = self.table.entries[number].target is None, excused.differences.sinks
+        others = states[not side]
+        if not others or not any(str(raw.get("shape")) in sinks.updates.shapes[side] for raw in self._tensors(number)):
             return False
         left = [list(itertools.chain.from_iterable(own.values())) for own in states]
         return not (self._are_among(number, others) or math.isfinite(sinks.twins.unions_distance(*left)))

@@ -59,10 +59,10 @@ class Updates:
         return sum(map(element_count, self._results(side)))
 
     @cached_property
-    def shapes(self) -> frozenset[str]:
-        """The shapes of the parameters of both sides, and of what their updates leave."""
-        values = (raw for side in (0, 1) for raw in (*self._parameters(side), *self._results(side)))
-        return frozenset(str(raw.get("shape")) for raw in values)
+    def shapes(self) -> list[frozenset[str]]:
+        """By side the shapes of its parameters, and of what its updates leave."""
+        values = ((*self._parameters(side), *self._results(side)) for side in (0, 1))
+        return [frozenset(str(raw.get("shape")) for raw in own) for own in values]
 
     def _parameters(self, side: int) -> Iterator[Raw]:
         return (raw for entry in self._sides.forward(side) for raw in self._at(side, entry, PARAMETER))
