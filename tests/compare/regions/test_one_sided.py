@@ -169,6 +169,24 @@ def test_averages_of_fused_parameters_are_compared_together(
     assert comparison.row_levels.diverging.any() == (absence is None)
 
 
+@pytest.mark.parametrize(
+    ("shape", "absence"), [((4, 8), Absence.NOT_SHOWN), ((8, 8), None)], ids=["of data", "of a parameter"]
+)
+def test_what_is_changed_in_place_is_state_where_a_parameter_has_its_shape(
+    tmp_path: Path, shape: tuple[int, ...], absence: Absence | None
+) -> None:
+    """Both sides write data for the next step in place, behind the update of a weight; or an average of it."""
+    layer, between, last = "Module.head.Linear.forward.0", "Tensor.cos.0.forward", "Tensor.add_.1.forward"
+    weight = tensor(2.0, shape=(8, 8))
+    data = {**run(HALVED), layer: module([tensor(4.0)], [tensor(6.0)], weight=weight)}
+    update = {"Tensor.add_.0.forward": call([weight], [tensor(2.1, shape=(8, 8))])}
+    step = {between: call([tensor(6.0)], [tensor(5.0)])}
+    golden = {**data, **update, **step, last: call([tensor(7.0, shape=shape)], [tensor(9.0, shape=shape)])}
+    target = {**data, **update, last: call([tensor(7.0, shape=shape)], [tensor(8.0, shape=shape)]), **step}
+    comparison = compared(tmp_path, target, golden, outside=(layer, *update, between, last))
+    assert {pair.absence for pair in comparison.table.entries if pair.target is None} == {absence}
+
+
 @pytest.mark.parametrize(("result", "lost"), [(6.0, False), (6.5, True)])
 def test_a_function_with_the_result_of_a_module_replaces_it(tmp_path: Path, result: float, lost: bool) -> None:
     """The head of a model as a module, and as a function of its weight; what comes after it begins with a slice."""
