@@ -66,3 +66,41 @@ def test_a_fault_beside_other_code_is_found(recordings: Recordings, way: str, go
     summary = msprobe.compare(recordings(train, way, 2), recordings(train, golden, 2)).summary
     assert summary.verdict == "diverged"
     assert summary.first_divergence is not None and summary.first_divergence.step == 0
+
+
+def penalize(folder: Path, summed: bool, share: float = 0.5) -> None:
+    """Train with a penalty of gradients, which are those of a sum, or of each row and in other words."""
+    forget()
+    torch.manual_seed(0)
+    first, last = nn.Linear(6, 16), nn.Linear(16, 3)
+    optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.1)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "statistics"})
+    for _ in range(2):
+        debugger.start()
+        x = torch.randn(9, 6).requires_grad_()
+        if summed:
+            score = last(torch.tanh(first(x)))
+            (slope,) = torch.autograd.grad(score.logsumexp(-1).sum(), x, create_graph=True)
+            loss = F.cross_entropy(score, torch.arange(9) % 3) + share * (slope.norm(dim=1) - 1.0).square().mean()
+        else:
+            hidden = torch.addmm(first.bias, x, first.weight.T).tanh()
+            score = torch.einsum("bi,oi->bo", hidden, last.weight) + last.bias
+            rows = score.exp().sum(-1).log()
+            (slope,) = torch.autograd.grad(rows, x, torch.ones(9), create_graph=True)
+            apart = torch.sqrt((slope * slope).sum(1)) - 1.0
+            loss = (rows - score[torch.arange(9), torch.arange(9) % 3]).sum() / 9 + share * (apart * apart).sum() / 9
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize(("share", "verdict"), [(0.5, "same"), (0.4, "diverged")])
+def test_what_a_penalty_differentiates_is_no_loss(
+    recordings: Recordings, share: float, verdict: str, turned: bool
+) -> None:
+    pair = recordings(penalize, turned, share), recordings(penalize, not turned)
+    assert msprobe.compare(*pair).verdict == verdict
