@@ -418,8 +418,9 @@ class HarmlessDifferences:
         if self._table.keys[entry].phase != Phase.FORWARD.value:
             return False  # a gradient that several slots share may lie in any of them
         results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
-        rows = self._table.rows_of(entry)
-        given = [row for row in rows if self._role[row] == Role.INPUT and self._is_tensor(row)]
+        if self._measured.other_formats.any() and all(map(self._is_nearly_equal, self._rows(entry, Role.RESULT))):
+            return False  # a weight in bytes is off by the same for all rows of a batch
+        given = self._given_tensors(entry)
         others = self._rows(entry, Role.INPUT) or self._rows(entry, Role.PARAMETER)
         same = not others and all(map(self._is_nearly_equal, given))
         return bool(given) and same and any(results)
@@ -530,12 +531,28 @@ class HarmlessDifferences:
 
     def _has_only_other_arguments(self, entry: int) -> bool:
         """Return whether a function gets another argument and no other tensors, which could make up for it. Where it
-        returns other truth values or whole numbers (a mask, positions), what is made of them shows what they do."""
+        returns other truth values or whole numbers (a mask, positions), what is made of them shows what they do. In
+        other code an argument has no effect where the same is returned, up to what differs in the inputs."""
+        if self._table.alone and self._returns_what_it_gets(entry):
+            return False
         inputs = self._rows(entry, Role.INPUT)
         has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
         if not has_other or any(map(self._is_tensor, inputs)):
             return False
         return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._table.tensors(row))
+
+    def _returns_what_it_gets(self, entry: int) -> bool:
+        """Return whether what a call returns is apart by no more than what it gets, and the rounding of statistics."""
+        given = (float(self._worst[row]) for row in self._given_tensors(entry))
+        results = list(self._results(entry))
+        most = 2.0 * max(given, default=0.0) + 2.0 * FLOAT32_ROUNDOFF
+        return bool(results) and all(
+            self._kind[row] <= RowKind.UNCHECKED and self._worst[row] <= most for row in results
+        )
+
+    def _given_tensors(self, entry: int) -> list[int]:
+        rows = self._table.rows_of(entry)
+        return [row for row in rows if self._role[row] == Role.INPUT and self._is_tensor(row)]
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module
