@@ -24,6 +24,7 @@ from msprobe.trace.moves import Move
 
 _CHANGED = "; the programs differ in {}, which comes before"
 _RUN_ALONE = "; the golden run makes no call in {}, which comes before"
+_LACKS = "; before {} the golden program has `{}`, which the target lacks"
 _FORWARD = "forward", "construct"
 """The functions in which modules run: what a frame of one calls is in the module, the frame that calls it is not."""
 
@@ -51,14 +52,13 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
     if line.move is not None:
         describe_move(description, line.move)
     stack, source = [frame.recorded for frame in line.stack], line.stack[0].text
-    note = _RUN_ALONE if search.programs.is_in_golden(line.stack[0]) else _CHANGED
-    description.reason += note.format(f"line {line.stack[0].line}" if search.is_given else "this line")
+    description.reason += search.note(line.stack[0])
     if search.is_given:
         description.target_stack, description.target_source = stack, source
         return
     if description.source_of_golden:
         description.golden_stack, description.golden_source = description.stack, description.source
-        description.source_of_golden = False
+        description.source_of_golden, description.target_stack, description.target_source = False, [], ""
     description.stack, description.source, description.module = stack, source, line.module
 
 
@@ -98,8 +98,9 @@ class _ChangedLines(ComparedEntries):
         one_sided = None in (description.target, description.golden)
         elsewhere = OTHER_VALUE in description.reason or loses_gradient or one_sided or not self._is_result
         outside = elsewhere or bool(description.stretch) or description.module == OPTIMIZER
-        reads_same = bool(self._stack) and not self.programs.is_changed(self._stack[0])
-        return (self.is_inside and bool(self._stack)) or (outside and reads_same)
+        if not self._stack:
+            return frame_of(description.stack[0]).is_library  # of the golden run alone: the target has no line there
+        return self.is_inside or (outside and not self.programs.is_changed(self._stack[0]))
 
     @cached_property
     def _stack(self) -> list[Frame]:
@@ -109,13 +110,20 @@ class _ChangedLines(ComparedEntries):
             return stack
         return [*map(self.programs.in_target, stack)] if self.programs.is_run_by_both(stack[0]) else []
 
+    def note(self, frame: Frame) -> str:
+        """Return in words what is different in a line."""
+        here = f"line {frame.line}" if self.is_given else "this line"
+        if not self.programs.is_in_golden(frame):
+            return _CHANGED.format(here)
+        lacks = self.programs.lacking[frame.path].get(frame.line)
+        return _RUN_ALONE.format(here) if lacks is None else _LACKS.format(here, lacks)
+
     def lines(self) -> Iterator[_Line]:
-        """Yield the changed lines of the target through which the value may come, the nearest first."""
+        """Yield the changed lines of the target through which the value may come, the nearest first, then those before
+        which it lacks one."""
         yield from self._moves_of_value()
-        if self.is_inside:
-            yield from self._inside()
-        else:
-            yield from self._around(self._stack)
+        for lacking in (False, True):
+            yield from self._inside(lacking) if self.is_inside else self._around(self._stack, lacking)
         if frame := self.programs.only_change():
             yield _Line([frame], None)
 
@@ -128,18 +136,18 @@ class _ChangedLines(ComparedEntries):
             if move.line is not None and self.programs.is_changed(frame := frame_of(move.line)):
                 yield _Line([frame], module_text(move.parent) if move.parent else None, move)
 
-    def _around(self, stack: Sequence[Frame]) -> Iterator[_Line]:
-        """Yield the changed lines of the functions around the call."""
+    def _around(self, stack: Sequence[Frame], lacking: bool) -> Iterator[_Line]:
+        """Yield the changed lines of the functions around the call, or those before which one is ``lacking``."""
         run = self.comparison.target if self._description.target is not None else self.comparison.golden
         modules, whole = list(parents_of(run.construct, self._call)), run.stacks.get(self._call, ())
         passed = sum(frame_of(text).function in _FORWARD for text in whole[: max(len(whole) - len(stack), 0)])
         for number, frame in enumerate(stack):
             module = module_text(modules[passed]) if passed < len(modules) else None
-            yield from self._near(frame, stack[number + 1 :], module)
+            yield from self._near(frame, stack[number + 1 :], module, lacking)
             passed += frame.function in _FORWARD
 
-    def _inside(self) -> Iterator[_Line]:
-        """Yield the changed lines of the functions that run inside of the module, from their ends."""
+    def _inside(self, lacking: bool) -> Iterator[_Line]:
+        """Yield these lines of the functions that run inside of the module, from their ends."""
         target, seen, module = self.comparison.target, set(), module_text(self._call)
         calls = [name for name in target.data if next(parents_of(target.construct, name), None) == self._call]
         for name in reversed(calls):
@@ -148,14 +156,14 @@ class _ChangedLines(ComparedEntries):
                 end = self.programs.end_of_function(frame)
                 if end not in seen:
                     seen.add(end)
-                    yield from self._near(end, stack[number + 1 :], module)
+                    yield from self._near(end, stack[number + 1 :], module, lacking)
                 if frame.function in _FORWARD:
                     break
 
-    def _near(self, frame: Frame, outer: Sequence[Frame], module: str | None) -> Iterator[_Line]:
-        """Yield the changed lines of the function that a frame is in, and of those that it calls by name; none around
+    def _near(self, frame: Frame, outer: Sequence[Frame], module: str | None, lacking: bool) -> Iterator[_Line]:
+        """Yield these lines of the function that a frame is in, and of those that it calls by name; none around
         all calls of the target: what is right comes from them too."""
-        for frames in self.programs.changed_near(frame, backwards=self._is_backward):
+        for frames in self.programs.changed_near(frame, backwards=self._is_backward, lacking=lacking):
             if (frames[0].path, frames[0].line) not in self._around_all:
                 yield _Line([*frames, *outer], module)
 

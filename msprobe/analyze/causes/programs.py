@@ -10,7 +10,7 @@ import io
 import re
 import tokenize
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
@@ -55,6 +55,7 @@ class SourceFile:
     Attributes:
         lines: each line that is known and has code, in their order.
         code: the same without comments.
+        counts: how often each line of code occurs.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class SourceFile:
     ) -> None:
         self.lines, self.code = ({number: texts[number] for number in sorted(code)} for texts in (lines, code))
         self.functions, self._loops = list(functions), list(loops)
+        self.counts = Counter(self.code.values())
 
     def function(self, line: int) -> Span:
         """Return the innermost function around a line, or the whole file."""
@@ -85,6 +87,15 @@ def _length(span: Span) -> int:
     return span.last - span.first
 
 
+class _Like(NamedTuple):
+    """The file of the golden program that a file of the target was made from: its path, its lines that read the same
+    with their numbers in the target, and what the target lacks before a line of its own."""
+
+    path: str
+    same: dict[int, int]
+    lacking: dict[int, str]
+
+
 class Programs:
     """The programs of two runs.
 
@@ -98,8 +109,8 @@ class Programs:
 
     @property
     def differ(self) -> bool:
-        """Whether some lines of the target are known to differ."""
-        return any(self._changed.values())
+        """Whether some lines of the programs are known to differ."""
+        return any(self._changed.values()) or any(self.lacking.values())
 
     def is_changed(self, frame: Frame) -> bool:
         """Return whether the golden program lacks the line of a frame of the target, or runs no call in it."""
@@ -109,16 +120,18 @@ class Programs:
         """Return whether the golden program has the line of a frame of the target too."""
         return frame.line in self._common.get(frame.path, {}).values()
 
-    def changed_near(self, frame: Frame, *, backwards: bool) -> Iterator[list[Frame]]:
+    def changed_near(self, frame: Frame, *, backwards: bool, lacking: bool = False) -> Iterator[list[Frame]]:
         """Yield the changed lines of the function that a frame of the target is in, and of those that it calls by name,
         in the order in which a value may come from there (a gradient where it goes ``backwards``): frames, innermost
-        first."""
-        if not self._changed.get(frame.path):
+        first. Or the lines before which the target lacks one."""
+        lines = (self.lacking if lacking else self._changed).get(frame.path)
+        if not lines:
             return
-        file, functions = self.files[frame.path], self._changed_functions(frame.path)
+        file = self.files[frame.path]
+        functions = _by_function(frame.path, file, lines)
         for line in file.in_order(frame.line, backwards=backwards):
             here = frame._replace(line=line, code=file.lines[line])
-            if self.is_changed(here):
+            if line in lines:
                 yield [here]
                 continue
             called = () if here.code.startswith(_DEFINITIONS) else re.findall(r"\b(\w+)\(", here.code)
@@ -140,14 +153,6 @@ class Programs:
         if others or not new or numbers[(start := numbers.index(new[0])) : start + len(new)] != new:
             return None
         return Frame(path, new[0], self.files[path].function(new[0]).name, self.files[path].lines[new[0]])
-
-    def _changed_functions(self, path: str) -> dict[str, list[Frame]]:
-        """Return the changed lines of the functions of a file, the last one first, by how each is called."""
-        file, found = self.files[path], defaultdict(list)
-        for line in sorted(self._changed[path], reverse=True):
-            function = file.function(line)
-            found[function.called].append(Frame(path, line, function.name, file.lines[line]))
-        return found
 
     @cached_property
     def _new(self) -> dict[str, set[int]]:
@@ -184,25 +189,49 @@ class Programs:
     @cached_property
     def _common(self) -> dict[str, dict[tuple[str, int], int]]:
         """The lines of the golden program that a file of the target has too, by their file and number."""
+        return {path: {(one.path, line): n for line, n in one.same.items()} for path, one in self._likes.items()}
+
+    @cached_property
+    def lacking(self) -> dict[str, dict[int, str]]:
+        """What the golden program has before a line, and the target lacks without another line there, by file and
+        line of the target."""
+        return {path: one.lacking for path, one in self._likes.items()}
+
+    @cached_property
+    def _likes(self) -> dict[str, _Like]:
+        """By file of the target what it was made from."""
         found = {}
         for path, own in self.files.items():
-            name = PurePath(path).name
-            others = [other for other in self._golden if other == path] or [
-                other for other in self._golden if PurePath(other).name == name
-            ]
-            pairs = [(other, _same_lines(self._golden[other], own)) for other in others]
-            other, same = max(pairs, key=lambda pair: len(pair[1]), default=("", {}))
-            if len(same) >= _ALIKE * len(own.lines):
-                found[path] = {(other, line): number for line, number in same.items()}
+            other = max(self._golden, key=lambda one: _likeness(one, self._golden[one], path, own), default=None)
+            like = None if other is None else _like(other, self._golden[other], own)
+            if like is not None and len(like.same) >= _ALIKE * len(own.lines):
+                found[path] = like
         return found
 
 
-def _same_lines(golden: SourceFile, target: SourceFile) -> dict[int, int]:
-    """Return the lines of one file by those of the other that read the same, in one order."""
+def _likeness(golden_path: str, golden: SourceFile, path: str, target: SourceFile) -> tuple[int, bool, bool]:
+    """Return how much of a file another one has, whatever it is called: a program is copied to be changed."""
+    shared = golden.counts & target.counts
+    return shared.total(), golden_path == path, PurePath(golden_path).name == PurePath(path).name
+
+
+def _like(path: str, golden: SourceFile, target: SourceFile) -> _Like:
+    """Return which lines of two files read the same, in one order, and what the target lacks between two of them."""
     before, after = list(golden.code), list(target.code)
     texts = list(golden.code.values()), list(target.code.values())
-    blocks = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_matching_blocks()
-    return {before[block.a + n]: after[block.b + n] for block in blocks for n in range(block.size)}
+    changes = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_opcodes()
+    same = {before[i + n]: after[j + n] for tag, i, end, j, _ in changes if tag == "equal" for n in range(end - i)}
+    lacking = {after[min(j, len(after) - 1)]: golden.lines[before[i]] for tag, i, _, j, _ in changes if tag == "delete"}
+    return _Like(path, same, lacking)
+
+
+def _by_function(path: str, file: SourceFile, lines: Iterable[int]) -> dict[str, list[Frame]]:
+    """Return these lines of a file, the last one first, by how the function that each stands in is called."""
+    found = defaultdict(list)
+    for line in sorted(lines, reverse=True):
+        function = file.function(line)
+        found[function.called].append(Frame(path, line, function.name, file.lines[line]))
+    return found
 
 
 def _files_of(dump: Dump, frames: Iterable[Frame]) -> dict[str, SourceFile]:

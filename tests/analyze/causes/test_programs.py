@@ -76,16 +76,21 @@ HARMLESS = (
 COMMENT = ("h = self.up(x)", "h = self.up(x)  # of the whole batch\n\n        # in turns")
 
 
-def record(folder: Path, *edits: tuple[str, str]) -> None:
+def record(folder: Path, *edits: tuple[str, str], name: str = "train.py") -> None:
     text = PROGRAM
     for old, new in edits:
         assert text.count(old) == 1
         text = text.replace(old, new)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "train.py").write_text(text, encoding="utf-8")
+    (folder / name).write_text(text, encoding="utf-8")
     forget()
-    runpy.run_path(str(folder / "train.py"))["main"](str(folder / "dump"))
+    runpy.run_path(str(folder / name))["main"](str(folder / "dump"))
     forget()
+
+
+def record_copy(folder: Path, *edits: tuple[str, str]) -> None:
+    """Record the program under the name that its author gave to a copy."""
+    record(folder, *edits, name="train_with_index.py")
 
 
 def compared(target: Path, golden: Path) -> FirstDivergence:
@@ -102,6 +107,22 @@ def test_the_line_that_differs_is_named(
     first = compared(recordings(record, FAULTS[fault], *beside), recordings(record))
     named = first.target_source if fault in GIVEN else first.source
     assert FAULTS[fault][1] in named, (first.calls, first.reason)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_program_is_copied_under_another_name(recordings: Recordings, fault: str) -> None:
+    first = compared(recordings(record_copy, FAULTS[fault], HARMLESS), recordings(record))
+    assert FAULTS[fault][1] in (first.target_source if fault in GIVEN else first.source), (first.calls, first.reason)
+
+
+@pytest.mark.parametrize("beside", [(), (COMMENT,)], ids=["alone", "edited"])
+def test_a_line_that_the_target_lacks_is_named_where_it_goes_on(
+    recordings: Recordings, beside: tuple[tuple[str, str], ...]
+) -> None:
+    after, lost = "        loss = net(x)", "x = x[:, [1, 0, 2, 4, 3, 5]]"
+    first = compared(recordings(record, *beside), recordings(record, (after, f"        {lost}\n{after}")))
+    assert "loss = net(x)" in first.source, first.calls
+    assert f"before this line the golden program has `{lost}`, which the target lacks" in first.reason
 
 
 def test_comments_are_no_difference(recordings: Recordings) -> None:
