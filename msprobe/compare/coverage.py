@@ -8,7 +8,7 @@ programs, and what the exemptions leave out stands beside any verdict. Notes are
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -82,10 +82,10 @@ def any_checked(comparison: Comparison) -> bool:
 
 
 class _Found:
-    """Rows of one kind: their number, and the name of the first one."""
+    """Rows of one kind: their number, and the name of the first one, or what is said of it."""
 
-    def __init__(self) -> None:
-        self.count, self.first = 0, ""
+    def __init__(self, count: int = 0, first: str = "") -> None:
+        self.count, self.first = count, first
 
     def add(self, comparison: Comparison, row: int) -> None:
         """Count a row."""
@@ -93,11 +93,13 @@ class _Found:
         self.first = self.first or _name(comparison, row)
 
 
-def _sentence(found: _Found, one: str, many: str, end: str) -> list[str]:
-    """Return ``1 value is ...`` or ``3 values are ...`` with the first name; nothing where none was found."""
+def _sentence(found: _Found, one: str, many: str, end: str, after: str = "") -> list[str]:
+    """Return ``1 value is ...`` or ``3 values are ...`` with the first name; nothing where none was found. ``many`` has
+    braces for the number where it does not begin with it."""
     if not found.count:
         return []
-    return [f"{one if found.count == 1 else f'{found.count} {many}'} {end} (first: {found.first})"]
+    text = one if found.count == 1 else many.format(found.count) if "{" in many else f"{found.count} {many}"
+    return [f"{text} {end} (first: {found.first}){after}"]
 
 
 def _many(found: _Found, text: str) -> list[str]:
@@ -240,12 +242,15 @@ def _without_inputs(comparison: Comparison) -> list[str]:
         if has[0] != has[1]:
             inputs = leaves(pair.name, {_INPUTS: records[has[1]][_INPUTS]})
             found[has[0]].extend([pair.name] if any(is_tensor(leaf.raw) for leaf in inputs) else [])
-    end = "which the other run has"
     return [
-        f"{'1 call lacks its' if len(names) == 1 else f'{len(names)} calls lack their'} inputs in the {side}, {end} "
-        f"(first: {names[0]})"
+        sentence
         for side, names in zip(("target", "golden run"), found, strict=True)
-        if names
+        for sentence in _sentence(
+            _Found(len(names), next(iter(names), "")),
+            "1 call lacks its",
+            "calls lack their",
+            f"inputs in the {side}, which the other run has",
+        )
     ]
 
 
@@ -254,21 +259,16 @@ def _without_inputs(comparison: Comparison) -> list[str]:
 
 def _nulls(comparison: Comparison) -> list[str]:
     """Return sentences about tensors that stand against null."""
-    counts: Counter[tuple[bool, bool]] = Counter()
-    first: dict[tuple[bool, bool], str] = {}
+    found: dict[tuple[bool, bool], _Found] = defaultdict(_Found)
     for row in (comparison.judged.kind == RowKind.UNCHECKED).nonzero()[0].tolist():
         target, golden = comparison.table.target[row], comparison.table.golden[row]
         if target is None or golden is None or not (is_tensor(target.raw) or is_tensor(golden.raw)):
             continue
         nulls = target.raw is None, golden.raw is None
         if nulls in _NULLS:
-            counts[nulls] += 1
-            first.setdefault(nulls, _name(comparison, row))
-    notes = []
-    for nulls, count in counts.items():
-        values = "1 value is" if count == 1 else f"{count} values are"
-        notes.append(f"{values} {_NULLS[nulls]} and cannot be judged (first: {first[nulls]})")
-    return notes
+            found[nulls].add(comparison, row)
+    ends = ((one, f"{_NULLS[nulls]} and cannot be judged") for nulls, one in found.items())
+    return [note for one, end in ends for note in _sentence(one, "1 value is", "values are", end)]
 
 
 def _remarks(comparison: Comparison) -> list[str]:
@@ -298,26 +298,23 @@ def _precisions(comparison: Comparison) -> list[str]:
 
 
 def _flags(comparison: Comparison) -> list[str]:
-    rows = _marked(comparison, Remark.REQUIRES_GRAD)
-    if not rows:
-        return []
-    sides = (
-        _raw(leaves[rows[0]]).get("requires_grad") for leaves in (comparison.table.target, comparison.table.golden)
-    )
-    many = "1 value" if len(rows) == 1 else f"{len(rows)} values"
-    return [f"requires_grad of {many} differs (first: {_name(comparison, rows[0])}: {_both(*sides)})"]
+    found = _with_both(comparison, _marked(comparison, Remark.REQUIRES_GRAD), "requires_grad")
+    return _sentence(found, "requires_grad of 1 value", "requires_grad of {} values", "differs")
 
 
 def _other_layouts(comparison: Comparison) -> list[str]:
-    rows = (comparison.judged.kind == RowKind.OTHER_LAYOUT).nonzero()[0].tolist()
+    found = _with_both(comparison, (comparison.judged.kind == RowKind.OTHER_LAYOUT).nonzero()[0].tolist(), "shape")
+    one, many = "layout differs: 1 tensor has", "layout differs: {} tensors have"
+    after = "; their values agree as far as statistics tell that do not depend on the order"
+    return _sentence(found, one, many, "another shape of the same size", after)
+
+
+def _with_both(comparison: Comparison, rows: list[int], key: str) -> _Found:
+    """Return rows with what both records of the first one have under a key."""
     if not rows:
-        return []
-    shapes = (_raw(leaves[rows[0]]).get("shape") for leaves in (comparison.table.target, comparison.table.golden))
-    many = "1 tensor has" if len(rows) == 1 else f"{len(rows)} tensors have"
-    return [
-        f"layout differs: {many} another shape of the same size (first: {_name(comparison, rows[0])}: {_both(*shapes)}"
-        "); their values agree as far as statistics tell that do not depend on the order"
-    ]
+        return _Found()
+    sides = (_raw(leaves[rows[0]]).get(key) for leaves in (comparison.table.target, comparison.table.golden))
+    return _Found(len(rows), f"{_name(comparison, rows[0])}: {_both(*sides)}")
 
 
 def _modes(comparison: Comparison) -> list[str]:
@@ -327,8 +324,8 @@ def _modes(comparison: Comparison) -> list[str]:
     pair = comparison.table.entries[int(comparison.table.starts.searchsorted(rows[0], side="right")) - 1]
     left, right = comparison.target.data[pair.target or ""], comparison.golden.data[pair.golden or ""]
     mode = mode_that_differs(left, right)
-    many = "1 call" if len(rows) == 1 else f"{len(rows)} calls"
-    return [f"the mode of {many} differs (first: {pair.name}: {mode} {_both(left[mode], right[mode])})"]
+    found = _Found(len(rows), f"{pair.name}: {mode} {_both(left[mode], right[mode])}")
+    return _sentence(found, "the mode of 1 call", "the mode of {} calls", "differs")
 
 
 def _dump_levels(comparison: Comparison) -> list[str]:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.comparison import Comparison, StepHistory, titles
+from msprobe.compare.comparison import StepHistory, titles
 from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, entry_blocks, float_columns
-from msprobe.compare.rows.rows import Chunks, RowBlock
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Channel, UndividedError, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import (
@@ -33,10 +31,9 @@ from msprobe.compare.workers.partial_compare import (
 )
 from msprobe.compare.workers.row_workers import (
     Report,
-    Take,
+    RowWorkers,
     part_blocks,
     part_cells,
-    received_rows,
     received_verdicts,
     send_rows,
     verdicts_of,
@@ -49,36 +46,10 @@ _TASK = "statistics"  # whole tensors have threads of their own
 _CONCLUDING = 0.085  # of the work on all parts: what this process does alone meanwhile
 
 
-@dataclass(slots=True)
-class CompareWorkers:
-    """``comparison`` is of the whole; its records and leaves in parts of others are read here when they are asked
-    for, so that rows had better come from ``blocks`` (the first part) and ``further``."""
-
-    comparison: Comparison
-    _own: LocalPart
-    _policy: Policy
-    _starts: Sequence[int]
-    _as_floats: tuple[bool, ...]
-    _others: Sequence[Channel]
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """The rows of the first part."""
-        verdicts = verdicts_of(self.comparison, 0, self._starts[1], self._as_floats)
-        return part_blocks(self._own, verdicts, part_cells(self._own, self._as_floats), self._policy)
-
-    def further(self, take: Take) -> Chunks:
-        """The text of the rows behind them, from others; ``take`` goes on with what was seen of them.
-
-        Raises:
-            LostError: a process is gone.
-        """
-        return received_rows(self._others, take)
-
-
 @contextmanager
 def start_compare_workers(
     places: tuple[Place, Place], policy: Policy, history: StepHistory, folder: Path, *, processes: int, report: Report
-) -> Iterator[CompareWorkers]:
+) -> Iterator[RowWorkers]:
     """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
 
     Raises:
@@ -101,7 +72,8 @@ def start_compare_workers(
         del summaries  # arrays as large as those of the comparison
         for channel, first, last in zip(others, starts[1:], starts[2:], strict=False):
             verdicts_of(comparison, first, last, as_floats).send(channel)
-        yield CompareWorkers(comparison, own, policy, starts, as_floats, others)
+        verdicts = verdicts_of(comparison, 0, starts[1], as_floats)
+        yield RowWorkers(comparison, partial(part_blocks, own, verdicts, part_cells(own, as_floats), policy), others)
 
 
 def _parts(

@@ -134,18 +134,15 @@ def received_rows(channels: Sequence[Channel], take: Take) -> Chunks:
 
 @dataclass(frozen=True, slots=True)
 class RowWorkers:
-    """``blocks`` are the rows of the first entries, ``further`` those of all others as text."""
+    """The rows of a comparison by several processes: ``blocks`` makes those of the first part, ``further`` gives those
+    behind as text. Records and leaves in parts of others are read here when somebody asks the comparison for them."""
 
-    _comparison: Comparison
-    _entries: range
+    comparison: Comparison
+    blocks: Callable[[], Iterator[RowBlock]]
     _others: Sequence[Channel]
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """The rows that this process makes."""
-        return self._comparison.blocks(self._entries)
-
     def further(self, take: Take) -> Chunks:
-        """The text of the rows behind them; ``take`` goes on with what was seen of them.
+        """The text of the rows behind the first part; ``take`` goes on with what was seen of them.
 
         Raises:
             LostError: a process is gone.
@@ -162,7 +159,7 @@ def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: 
     """
     first, *rest = _ranges(comparison, processes)
     with worker_pool([partial(_make_rows, comparison, entries, report) for entries in rest], folder) as others:
-        yield RowWorkers(comparison, first, others)
+        yield RowWorkers(comparison, partial(comparison.blocks, first), others)
 
 
 def _ranges(comparison: Comparison, processes: int) -> list[range]:
