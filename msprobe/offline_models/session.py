@@ -23,6 +23,7 @@ _WIDENED = {"bfloat16": "FLOAT", "float8e4m3fn": "FLOAT", "float8e4m3fnuz": "FLO
 }
 """Types that numpy lacks, and the wider type in which their values are fetched."""
 _SUFFIX = "::msprobe"
+_NO_MEMORY = "std::bad_alloc"
 
 
 def run_recorded(
@@ -98,7 +99,8 @@ def _run(model: Model, session: Any, names: list[str], inputs: Mapping[str, Any]
             values: list[Any] = running.result()
         except Exception as error:
             shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
-            raise ReadError(f"{model.path}: onnxruntime cannot run it with {shapes} ({error_text(error)})") from error
+            text = error_text(error).replace(_NO_MEMORY, f"not enough memory, {_NO_MEMORY}")
+            raise ReadError(f"{model.path}: onnxruntime cannot run it with {shapes} ({text})") from error
         finally:
             options.terminate = True
     return values
