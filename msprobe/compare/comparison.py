@@ -20,7 +20,7 @@ from msprobe.compare.differences.coarsest import NumberFormats, raise_where_roun
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
-from msprobe.compare.exemptions.on_demand import EXEMPTIONS
+from msprobe.compare.exemptions.on_demand import apply_all, speaking
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
@@ -305,7 +305,7 @@ def _judged_pair(
         raise_where_rounded(facts.coarsest, table, rounded_calls(dumps.target))
     of_calls(table, dumps.target.data, dumps.golden.data, facts.remarks)
     cancelled = history.cancelled_gradients
-    measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
+    measured = measure(table, facts, speaking, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
     if history.updates is not None and dumps.mode is not Mode.CHECKSUM:
         from msprobe.compare.differences.parameter_updates import mark_lost_updates  # for several steps only
 
@@ -390,8 +390,7 @@ def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> L
         loose=different_programs,
         checksums=dumps.mode is Mode.CHECKSUM,
     )
-    for exemption in EXEMPTIONS:
-        table = exemption.apply(table, dumps)
+    table = apply_all(table, dumps)
     raise_where_equal(table.alone, dumps.target)
     return table
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.differences.row_remarks import UNJUDGED, Remark, mode_that_differs
-from msprobe.compare.exemptions.on_demand import EXEMPTIONS
+from msprobe.compare.exemptions.on_demand import speaking
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.table.precisions import other_formats, stored_precision
@@ -59,7 +59,7 @@ def coverage_of(comparison: Comparison) -> Coverage:
     lost, recorded_otherwise, known_gaps = _lacking_numbers(comparison)
     files, without_file = _files(comparison)
     left_out = without_file + _nulls(comparison) + known_gaps
-    left_out += [note for exemption in EXEMPTIONS for note in exemption.notes(comparison.table)]
+    left_out += [note for one in speaking(comparison.table) for note in one.notes(comparison.table)]
     if comparison.table.alone:
         from msprobe.compare.regions.notes import not_shown_notes  # only where one side makes calls
 
@@ -70,7 +70,7 @@ def coverage_of(comparison: Comparison) -> Coverage:
         lost = lost + lost_parts(comparison.table)
     dumps = comparison.target, comparison.golden
     left_out += [] if comparison.shows_updates else steps_of_one_side(*dumps)
-    remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
+    remarks = [remark for one in speaking(comparison.table) for remark in one.remarks(comparison.table)]
     remarks += gradients_cleared_by_one_side(*dumps)
     lost += _without_inputs(comparison)
     return Coverage(files + lost, left_out, recorded_otherwise + remarks + _remarks(comparison))

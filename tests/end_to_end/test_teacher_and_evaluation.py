@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,24 @@ def with_functions(decay: float, temperature: float) -> None:
         print(step, loss.item(), score.item())
 
 
-def record(folder: Path, program: str, decay: float = 0.75, temperature: float = 0.5) -> None:
+def evaluated(without_gradients: bool, averaged: bool) -> None:
+    """Train, then evaluate the student or an average of its weights, in three calls from one place."""
+    student, _, average = encoders()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.5)
+    for step in range(STEPS):
+        loss = student(data(step)[0]).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        average.load_state_dict(student.state_dict())
+        print(step, loss.item())
+    with torch.set_grad_enabled(not without_gradients):
+        model = (average if averaged else student).eval()
+        for step in range(3):
+            print(step, model(data(step)[1]).square().mean().item())
+
+
+def record(folder: Path, program: str, decay: Any = 0.75, temperature: Any = 0.5) -> None:
     settings = {"task": "statistics", "level": "mix", "dump_path": f"{folder}/dump"}
     (folder / "c.json").write_text(json.dumps(settings))
     forget()
@@ -136,7 +154,7 @@ def test_a_wrong_average_is_found_where_it_is_read(recordings: Recordings, progr
     first = msprobe.compare(wrong, right).summary.first_divergence
     assert first is not None
     if program != "whole":
-        assert first.step == 1  # what follows the first evaluation, which might begin a training, is not kept
+        assert first.step == 0
         assert "score.item()" in first.source
         assert "the target reads" in first.reason
 
@@ -148,3 +166,17 @@ def test_a_wrong_teacher_is_a_difference(recordings: Recordings, program: str) -
     assert summary.verdict == "diverged"
     assert summary.first_divergence is not None
     assert summary.first_divergence.step == 0
+
+
+@pytest.mark.parametrize("averaged", [False, True], ids=["trained", "averaged"])
+@pytest.mark.parametrize("without_gradients", [False, True], ids=["autograd", "no_grad"])
+def test_what_an_evaluation_reads_belongs_to_the_step_before(
+    recordings: Recordings, without_gradients: bool, averaged: bool
+) -> None:
+    dump = recordings(record, "evaluated", without_gradients, averaged) / "dump"
+    documents = sorted(dump.glob("step*/*/dump.json"))
+    reads = [json.loads(path.read_text())["reads"] for path in documents]
+    assert [len(own) for own in reads] == [1] * (STEPS - 1) + [1 + 3]
+    assert all("model(data(step)[1])" in "".join(read["stack"]) for read in reads[-1][1:])
+    other = recordings(record, "evaluated", not without_gradients, averaged) / "dump"
+    assert msprobe.compare(dump, other).verdict == "same"

@@ -34,6 +34,7 @@ _LONG = 2000
 _LOOPS = ast.For, ast.While, ast.AsyncFor
 _FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
 _DEFINITIONS = "def ", "async def ", "class "
+_IMPORTS = "import ", "from "
 
 
 class Span(NamedTuple):
@@ -162,9 +163,11 @@ class Programs:
 
     @cached_property
     def _changed(self) -> dict[str, set[int]]:
-        """These; where there are none, the lines in which the target makes a call and the golden run none."""
+        """These, without imports where others are new: they make no value. Where there are none, the lines in which the
+        target makes a call and the golden run none."""
+        makes = {path: {line for line in new if self._makes_value(path, line)} for path, new in self._new.items()}
         if any(self._new.values()):
-            return self._new
+            return makes if any(makes.values()) else self._new
         alone: dict[str, set[int]] = defaultdict(set)
         golden = [self.in_target(frame) for frame in self._frames[1]]
         codes, places = {frame.code for frame in golden}, {(frame.path, frame.line) for frame in golden}
@@ -176,6 +179,9 @@ class Programs:
             if not by_both and frame.path in self._common:
                 alone[frame.path].add(frame.line)
         return alone
+
+    def _makes_value(self, path: str, line: int) -> bool:
+        return not self.files[path].lines[line].startswith(_IMPORTS)
 
     def in_target(self, frame: Frame) -> Frame:
         """Return a frame of the golden run as it is in the target; as it is where the target lacks its line."""

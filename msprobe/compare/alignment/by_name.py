@@ -261,15 +261,19 @@ def _segments(side: Side, positions: list[int], anchors: set[int]) -> list[list[
 
 def _most_pairs_by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> int:
     """Return how many pairs of equal names there can be, whatever the order."""
-    counts = Counter(target.keys[i].stem for i in left) & Counter(golden.keys[j].stem for j in right)
-    return sum(counts.values())
+    return (Counter(_names(target, left)) & Counter(_names(golden, right))).total()
+
+
+def _names(side: Side, positions: Sequence[int]) -> list[Hashable]:
+    """Return what must be equal in a pair of calls wherever they are; those of an optimizer are no others."""
+    keys = (side.keys[position] for position in positions)
+    return [(key.stem, key.parent if key.parent in OF_PARAMETERS else "") for key in keys]
 
 
 def _forward_pairs_by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
     from msprobe.compare.alignment.sequence_alignment import align_sequences
 
-    stems = [target.keys[i].stem for i in left], [golden.keys[j].stem for j in right]
-    return align_sequences(target, golden, (left, right), stems)
+    return align_sequences(target, golden, (left, right), (_names(target, left), _names(golden, right)))
 
 
 class FuzzyMatch:

@@ -8,7 +8,7 @@ here.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ Difference: TypeAlias = "TensorDifference | None"
 def measure(
     table: LeafTable,
     facts: RowFacts,
-    exemptions: Sequence[Exemption] = (),
+    exemptions: Callable[[LeafTable, Ints], Iterable[Exemption]] = lambda *_: (),
     *,
     tensors: Sequence[Difference] | None = None,
     cancelled_gradients: CancelledGradients | None = None,
@@ -49,7 +49,7 @@ def measure(
     Args:
         table: the paired leaves.
         facts: what each row says by itself; its ``kind`` and ``remarks`` are changed.
-        exemptions: they say which kinds are no difference, and which rows mean nothing.
+        exemptions: those that may say which kinds are no difference, and which rows mean nothing.
         tensors: the differences of whole tensors, one per row; None where only statistics are compared.
         cancelled_gradients: what ``cancellation_scales`` learned in earlier steps; it grows.
         formats: what the user says about number formats.
@@ -59,14 +59,14 @@ def measure(
     least_scales = np.zeros(table.row_count)
     if facts.numeric.size:
         least_scales[facts.numeric] = _fill_statistics(measured, table, facts, earlier)
-    for exemption in exemptions:
+    for exemption in exemptions(table, measured.kind):
         exemption.relax(table, measured.kind)
     if tensors is not None:
         _mark_other_files(facts.remarks, measured, tensors)
         _fill_tensors(measured, table, tensors, least_scales, set(_marked(facts.remarks, Remark.DAMAGED)))
-    for exemption in exemptions:
+    for exemption in exemptions(table, measured.kind):
         _clear_differences(measured, table, exemption.meaningless_rows(table, measured))
-    for exemption in exemptions:
+    for exemption in exemptions(table, measured.kind):
         without_effect = exemption.rows_without_effect(table, measured)
         _set_to_zero(measured, without_effect)
         measured.kind[list(without_effect)] = RowKind.WITHOUT_EFFECT

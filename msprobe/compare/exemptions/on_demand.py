@@ -7,73 +7,51 @@ dumps or of their table, whether it may exempt anything: a superset, found witho
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.records.run_end import ended_early
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import lost_arguments
 from msprobe.core.tensors.statistics import NORM
-from msprobe.numerics.verdict import Ints, Measured, RowKind
+from msprobe.numerics.verdict import Ints, RowKind
 
 _OTHER_SHAPES = RowKind.SHAPE, RowKind.OTHER_LAYOUT
 
 
-class OnDemand(Exemption):
+class OnDemand(NamedTuple):
     """An exemption whose file is loaded on demand.
 
-    Args:
+    Attributes:
         place: the module below ``compare.exemptions`` and the name of its class, as ``dump_levels:EndOfRun``.
         before: whether it may change the table of two dumps.
         after: whether it may exempt something in a table to which all have been applied, or says something of it. The
             kinds of all rows come with it where they are known, and None where only notes are wanted.
     """
 
-    def __init__(
-        self,
-        place: str,
-        before: Callable[[LeafTable, ComparedDumps], bool] | None = None,
-        after: Callable[[LeafTable, Ints | None], bool] | None = None,
-    ) -> None:
-        self.place = place
-        self._before, self._after = before, after
+    place: str
+    before: Callable[[LeafTable, ComparedDumps], bool] = lambda *_: False
+    after: Callable[[LeafTable, Ints | None], bool] = lambda *_: False
 
-    def _load(self) -> Exemption:
+    def load(self) -> Exemption:
+        """Return the exemption."""
         module, _, name = self.place.partition(":")
         return cast(Exemption, getattr(importlib.import_module(f"msprobe.compare.exemptions.{module}"), name)())
 
-    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with what the exemption changes."""
-        wanted = self._before is not None and self._before(table, dumps)
-        return self._load().apply(table, dumps) if wanted else table
 
-    def _speaks(self, table: LeafTable, kinds: Ints | None) -> bool:
-        return self._after is not None and self._after(table, kinds)
+def apply_all(table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+    """Return the table with what all exemptions change, one after the other."""
+    for one in EXEMPTIONS:
+        table = one.load().apply(table, dumps) if one.before(table, dumps) else table
+    return table
 
-    def relax(self, table: LeafTable, kinds: Ints) -> None:
-        """Lower the kinds of differences that are none."""
-        if self._speaks(table, kinds):
-            self._load().relax(table, kinds)
 
-    def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """Return the rows whose differences mean nothing."""
-        return self._load().meaningless_rows(table, measured) if self._speaks(table, measured.kind) else ()
-
-    def rows_without_effect(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """Return the rows of inputs that differ and change no result."""
-        return self._load().rows_without_effect(table, measured) if self._speaks(table, measured.kind) else ()
-
-    def remarks(self, table: LeafTable) -> list[str]:
-        """Return the sentences of the exemption about values that are recorded in another way."""
-        return self._load().remarks(table) if self._speaks(table, None) else []
-
-    def notes(self, table: LeafTable) -> list[str]:
-        """Return the sentences of the exemption about values that were not judged."""
-        return self._load().notes(table) if self._speaks(table, None) else []
+def speaking(table: LeafTable, kinds: Ints | None = None) -> Iterator[Exemption]:
+    """Yield the exemptions that may say something about a table; ``kinds`` as ``OnDemand.after`` gets them."""
+    return (one.load() for one in EXEMPTIONS if one.after(table, kinds))
 
 
 def gradients_begin_otherwise(table: LeafTable) -> bool:
@@ -86,7 +64,7 @@ def gradients_begin_otherwise(table: LeafTable) -> bool:
     return False
 
 
-EXEMPTIONS: tuple[Exemption, ...] = (
+EXEMPTIONS = (
     OnDemand(
         "other_optimizers:OtherOptimizers",
         before=lambda _, dumps: any(dump.header.get("optimizers") for dump in (dumps.target, dumps.golden)),
@@ -153,6 +131,6 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         ),
         after=lambda table, _: bool(table.lost_arguments),
     ),
-    Uninitialised(),
+    OnDemand("uninitialised:Uninitialised", after=lambda _, kinds: kinds is not None),
 )
 """What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""

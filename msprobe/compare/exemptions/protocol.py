@@ -1,6 +1,6 @@
 """The protocol of exemptions: what one of them can say about the table of a comparison, and when it is asked.
 
-A comparison runs a tuple of exemptions (see ``comparison.EXEMPTIONS``). Each of them is asked in this order: before
+A comparison runs a tuple of exemptions (see ``on_demand.EXEMPTIONS``). Each of them is asked in this order: before
 anything is measured, when kinds are known without a tolerance, twice when all differences are measured, and when the
 answer is put into words. An exemption overrides the methods that it needs.
 """

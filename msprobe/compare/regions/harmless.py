@@ -542,10 +542,10 @@ class HarmlessDifferences:
         return all(is_float(raw) for row in self._rows(entry, Role.RESULT) for raw in self._table.tensors(row))
 
     def _returns_what_it_gets(self, entry: int) -> bool:
-        """Return whether what a call returns is apart by no more than what it gets, and the rounding of statistics."""
+        """Return whether what a call returns is apart by no more than what it gets, and its rounding."""
         given = (float(self._worst[row]) for row in self._given_tensors(entry))
         results = list(self._results(entry))
-        most = 2.0 * max(given, default=0.0) + 2.0 * FLOAT32_ROUNDOFF
+        most = 2.0 * max(given, default=0.0) + EXACT
         return bool(results) and all(
             self._kind[row] <= RowKind.UNCHECKED and self._worst[row] <= most for row in results
         )

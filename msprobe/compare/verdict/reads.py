@@ -81,7 +81,7 @@ class Reads:
     def _numbers_apart(self, twins: Twins) -> float:
         """Return how far the numbers of both programs are apart, relative to the largest of each read: where one reads
         more of them than the other, it may have read one by one what the other one adds up first, or all that the other
-        one reads and as many more. Infinite where they are others, or not known."""
+        one reads and others: as many, or more where it is no chance. Infinite where they are others, or not known."""
         if any(not len(read.numbers) for own in self._reads for read in own):
             return math.inf
         target, golden = ([float(number) for read in own for number in read.numbers] for own in self._reads)
@@ -92,10 +92,11 @@ class Reads:
         sides = [_nearest(own, others, twins) for own, others in (self._reads, self._reads[::-1])]
         alike = [one[np.isfinite(one)] for one in sides]
         lacking = [len(one) - len(like) for one, like in zip(sides, alike, strict=True)]
-        fewer = int(lacking[1] < lacking[0])
-        if lacking[fewer] or lacking[1 - fewer] > len(alike[1 - fewer]):
+        few, many = (1, 0) if lacking[1] < lacking[0] else (0, 1)
+        near = len(sides[many]) * twins.allowed(*(read.raw for read in self._reads[many]))
+        if lacking[few] or (lacking[many] > len(alike[many]) and near ** len(sides[few]) > EQUAL):
             return math.inf
-        return float(alike[fewer].max())
+        return float(alike[few].max())
 
     @cached_property
     def _reads(self) -> tuple[list[Read], list[Read]]:

@@ -22,7 +22,7 @@ from msprobe.compare.comparison import Comparison, StepHistory, has_differences,
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.differences.row_remarks import of_calls
-from msprobe.compare.exemptions.on_demand import EXEMPTIONS, gradients_begin_otherwise
+from msprobe.compare.exemptions.on_demand import gradients_begin_otherwise, speaking
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
@@ -232,7 +232,7 @@ def joined(
     table = _table(own, others, golden, (ours, theirs), dtype_gate=policy is Policy.REFERENCE)
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = joined_facts([own.summary.facts, *(other.facts for other in others)])
-        measured = measure(table, facts, EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
+        measured = measure(table, facts, speaking, cancelled_gradients=history.cancelled_gradients)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
         dumps, end = ComparedDumps(target, golden, own.summary.mode, policy), None

@@ -62,7 +62,9 @@ def update(model: nn.Module, buffers: dict[str, torch.Tensor], rate: float) -> N
         one.sub_(buffers[name] * rate)
 
 
-def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1, metric: float = 1.0) -> str:
+def train(
+    folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1, metric: float = 1.0, reads: bool = False
+) -> str:
     """Two steps of SGD with momentum, by an optimizer or by hand, each with a measure of the data behind it."""
     forget()
     torch.manual_seed(0)
@@ -81,7 +83,9 @@ def train(folder: Path, *, joined: bool, by_hand: bool, rate: float = 0.1, metri
             update(model, buffers, rate)
         else:
             optimizer.step()
-        torch.tanh(x[step] * metric).std()
+        spread = torch.tanh(x[step] * metric).std()
+        if reads:
+            spread.item()
         debugger.stop()
         debugger.step()
     forget()
@@ -103,9 +107,11 @@ def test_another_rate_of_an_update_by_hand_is_not(tmp_path: Path) -> None:
     assert summary.first_divergence.step == 0
 
 
-def test_what_is_calculated_behind_an_update_is_judged_by_itself(tmp_path: Path) -> None:
-    golden = train(tmp_path / "golden", joined=False, by_hand=False)
-    target = train(tmp_path / "target", joined=True, by_hand=True, metric=1.5)
+@pytest.mark.parametrize("joined", [False, True], ids=["same code", "other code"])
+def test_what_is_calculated_behind_an_update_is_judged_by_itself(tmp_path: Path, joined: bool) -> None:
+    """In other code, which has calls of its own, what the program reads says that they have a consequence."""
+    golden = train(tmp_path / "golden", joined=False, by_hand=False, reads=joined)
+    target = train(tmp_path / "target", joined=joined, by_hand=True, metric=1.5, reads=joined)
     assert msprobe.compare(target, golden).summary.verdict == "diverged"
 
 

@@ -746,11 +746,10 @@ class Attachment:
         self._collection.settle()
         if self._predicts and not (self._multiplies and self._collection.keep()):
             self._forget()
+            self._collection.settle()
         if not self._open or uncaught_error() is not None:
             self._end_if_complete()
-            return
-        updated = self._iterations.updated(self._optimizers.made > 0)
-        if updated:
+        elif self._iterations.updated(self._optimizers.made > 0):
             self._end()
         elif (
             self._tentative is not None
@@ -758,6 +757,7 @@ class Attachment:
             or (self._alone and not (self._iterations.went_backward or self._predicts))
         ):
             self._forget()
+            self._collection.settle()
         elif not self._ended:
             self._introduce()
 

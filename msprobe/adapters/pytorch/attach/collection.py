@@ -52,7 +52,7 @@ class Collection(Protocol):
         ...
 
     def forget(self) -> None:
-        """End the iteration as if it had not been: the next one has its number."""
+        """End the iteration as if it had not been: the next one has its number, and the one before what is read."""
         ...
 
     def complete(self) -> None:
@@ -64,7 +64,7 @@ class Collection(Protocol):
         ...
 
     def settle(self) -> None:
-        """Record nothing more of an iteration that has ended."""
+        """Record nothing more of an iteration that has ended, or was forgotten."""
         ...
 
     def conclude(self) -> None:
@@ -86,7 +86,7 @@ class DebuggerSteps:
         self._make_debugger = make_debugger
         self._debugger: Any = None
         self._started = False
-        self._ended = False
+        self._ended = self._forgotten = False
 
     def expect(self) -> None:
         if self._debugger is None and script_debugger() is None:
@@ -125,10 +125,8 @@ class DebuggerSteps:
     def forget(self) -> None:
         if not self._started and script_debugger() is not self._debugger:
             return  # the script has made its own
-        self._debugger.stop()
-        self._debugger.step(dump=False)
-        self._debugger.service.repeat_number()
-        self._debugger.service.hold_functions()
+        self._forgotten = True
+        self.end()
 
     def complete(self) -> None:
         self._debugger.service.flush()
@@ -141,9 +139,14 @@ class DebuggerSteps:
         self._debugger.service.hold_functions()
 
     def settle(self) -> None:
-        if self._ended:
-            self._ended = False
-            self._debugger.step()
+        if not self._ended:
+            return
+        if self._forgotten:
+            self._debugger.service.return_reads()
+        self._debugger.step(dump=not self._forgotten)
+        if self._forgotten:
+            self._debugger.service.repeat_number()
+        self._ended = self._forgotten = False
 
     def conclude(self) -> None:
         """Take back a debugger that no iteration has used; another one ends with the process."""

@@ -74,6 +74,9 @@ class StepCosts:
         if self._debugger is not None:
             self._debugger.service.repeat_number()
 
+    def return_reads(self) -> None:
+        """Do nothing: no step is kept."""
+
     def hold_functions(self) -> None:
         """See functions that the program looks up before the next start."""
         if self._debugger is not None:

@@ -21,6 +21,7 @@ from msprobe.core.dump.record.backward import BackwardCall, BackwardCalls
 from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRecord, HeaderItem, StackRecord
 from msprobe.core.dump.record.error_boundary import never_raises, records
 from msprobe.core.dump.record.graph_calls import GraphCalls
+from msprobe.core.dump.record.late_reads import MOST_READS, READS
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
@@ -29,8 +30,6 @@ from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import ATTRIBUTES
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-_MOST_READS = 1000
-"""How many values that the program reads a step records: some programs read every element of a tensor by itself."""
 _MOST_MOVES = 20_000
 """How many calls that only move values a step records: some programs index every element by itself."""
 _FRAMES = 4
@@ -238,7 +237,7 @@ class Collector:
     @records
     def value_read(self, kind: str, value: Any, numbers: Callable[[], list[float]] | None) -> None:
         """Record a value that the program reads outside of modules and optimizers, the first ones of a step."""
-        if self._thread.scopes or not self._plan.bodies or self.recorder.closed or self._reads >= _MOST_READS:
+        if self._thread.scopes or not self._plan.bodies or self.recorder.closed or self._reads >= MOST_READS:
             return
         self._reads += 1
         with self._thread.quiet():
@@ -247,7 +246,7 @@ class Collector:
                 item["numbers"] = found
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
-            self.recorder.sink.write(HeaderItem("reads", item))
+            self.recorder.sink.write(HeaderItem(READS, item))
 
     @records
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:

@@ -106,6 +106,12 @@ class Service:
         """Give the step that comes next the number of the one that has ended."""
         process_debugger.current().loop -= 1
 
+    def return_reads(self) -> None:
+        """Give what the program has read in this step, which is going to be forgotten, to the step before it."""
+        session = process_debugger.current()
+        if isinstance(session, DumpSession):
+            session.return_reads()
+
     @property
     def opened(self) -> bool:
         """Whether the present step is recorded."""

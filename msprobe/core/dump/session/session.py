@@ -100,6 +100,7 @@ class DumpSession:
         self.rank: int | None = None
         self.requests = RequestTokens()
         self._step: Step | None = None
+        self._before: Path | None = None  # the document of the last step that was kept
         self._lazy: LazyStep | None = None  # stands for the step until its first call
         self._taps: contextlib.ExitStack | None = None
         self._held: contextlib.ExitStack | None = None  # keeps wrappers in place between a stop and a start
@@ -240,6 +241,12 @@ class DumpSession:
         self.loop += 1
         if self._started:
             self._resume(self._collects(None, again=True), lazy=True)
+
+    @outside_modes
+    def return_reads(self) -> None:
+        """Give what the program has read in this step to the step before it: this one is going to be forgotten."""
+        if self._step is not None and self._before is not None:
+            self._step.move_reads(self._before)
 
     @outside_modes
     def flush(self) -> None:
@@ -521,4 +528,5 @@ class DumpSession:
             if discard:
                 step.discard()
             else:
+                self._before = step.document
                 step.close(by)

@@ -13,6 +13,7 @@ from msprobe.core.dump.bounds.held_sink import HeldSink
 from msprobe.core.dump.bounds.value_watch import Reason
 from msprobe.core.dump.record.call_record import HeaderRecord
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+from msprobe.core.dump.record.late_reads import move_reads
 from msprobe.core.dump.record.saved_values import SavedValues
 from msprobe.core.dump.record.step_recorder import StepOutput
 from msprobe.core.dump.session import process_debugger
@@ -94,6 +95,11 @@ class Step:
         return self._sink.folder
 
     @property
+    def document(self) -> Path | None:
+        """The dump.json of the step; None while it has none."""
+        return None if self.in_memory or self._sink.failed else self._sink.document
+
+    @property
     def in_memory(self) -> bool:
         """Whether the step has no folder yet."""
         return isinstance(self._sink, HeldSink) and self._sink.in_memory
@@ -129,6 +135,12 @@ class Step:
             self._context.ring.settle(self._context.number)
         elif not self._sink.failed:
             logger.info("%s is at %s", self._sink.document.name, self._sink.document)
+
+    def move_reads(self, document: Path) -> None:
+        """Give what the program has read in this step to the step with another dump.json."""
+        if self.document is not None:
+            self._sink.publish()
+            move_reads(self.document, document)
 
     def flush(self) -> None:
         """Fetch and write what was recorded so far, so that nothing of it is waited for later."""
