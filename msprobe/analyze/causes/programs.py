@@ -157,17 +157,17 @@ class Programs:
 
     @cached_property
     def _new(self) -> dict[str, set[int]]:
-        """The lines of the target that the golden program lacks, by file. A file without a counterpart has none:
-        nothing says what it was made from."""
-        return {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
+        """The lines of the target that the golden program lacks, by file; imports, which make no value, only where no
+        others are new. A file without a counterpart has none: nothing says what it was made from."""
+        new = {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
+        makes = {path: {line for line in own if self._makes_value(path, line)} for path, own in new.items()}
+        return makes if any(makes.values()) else new
 
     @cached_property
     def _changed(self) -> dict[str, set[int]]:
-        """These, without imports where others are new: they make no value. Where there are none, the lines in which the
-        target makes a call and the golden run none."""
-        makes = {path: {line for line in new if self._makes_value(path, line)} for path, new in self._new.items()}
+        """These; where there are none, the lines in which the target makes a call and the golden run none."""
         if any(self._new.values()):
-            return makes if any(makes.values()) else self._new
+            return self._new
         alone: dict[str, set[int]] = defaultdict(set)
         golden = [self.in_target(frame) for frame in self._frames[1]]
         codes, places = {frame.code for frame in golden}, {(frame.path, frame.line) for frame in golden}
