@@ -153,7 +153,7 @@ class ValueRead(BaseModel):
     call: str = Field(description="`item`, `tolist`, `numpy`, `__float__` or `__repr__`")
     value: Value
     numbers: list[float] | None = Field(
-        default=None, description="its elements in their order, where they are at most 64"
+        default=None, description="its elements in their order, where they are at most 512, and 4,096 in a step"
     )
     stack: list[str] | None = Field(default=None, description="where it is called: frames, innermost first")
 

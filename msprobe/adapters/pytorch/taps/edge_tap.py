@@ -22,8 +22,8 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature
 
-_FEW = 64
-"""Up to how many elements of a tensor are recorded as they are: as many as somebody prints."""
+_FEW = 512
+"""Up to how many elements of a tensor are recorded as they are: those of a table, not of a layer."""
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 

@@ -30,6 +30,8 @@ from msprobe.core.interruption import let_through
 from msprobe.core.store.record_walk import ATTRIBUTES
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+_MOST_NUMBERS = 4096
+"""How many numbers of these values."""
 _MOST_MOVES = 20_000
 """How many calls that only move values a step records: some programs index every element by itself."""
 _FRAMES = 4
@@ -65,7 +67,7 @@ class Collector:
         self.parameters = ParameterRecords(recorder, backend.modules, thread)
         self._groups: set[str] = set()
         self._optimizers: list[weakref.ref[Any]] = []
-        self._reads = self._moves = 0
+        self._reads = self._numbers = self._moves = 0
 
     # ---- calls of functions ----
 
@@ -242,8 +244,10 @@ class Collector:
         self._reads += 1
         with self._thread.quiet():
             item: dict[str, Any] = {"call": kind, "value": self.recorder.describer.node(value, "")}
-            if numbers is not None and all(map(math.isfinite, found := numbers())):
+            found = [] if numbers is None or self._numbers >= _MOST_NUMBERS else numbers()
+            if found and all(map(math.isfinite, found)):
                 item["numbers"] = found
+                self._numbers += len(found)
             if self._plan.stacks:
                 item["stack"] = self._stacks.text(self._stacks.capture())
             self.recorder.sink.write(HeaderItem(READS, item))
