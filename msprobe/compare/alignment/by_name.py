@@ -112,21 +112,15 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):
-        return exact if _covers(exact, left) else _in_order(target, golden, left, right, exact)
+        if {i for i, _ in exact}.issuperset(left):
+            return exact
+        # calls were left out, so that numbers differ (requests of a server)
+        return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
     target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
-    if 2 * len(forward) < _most_pairs_by_name(target, golden, left, right):
+    if 2 * len(forward) < (Counter(_names(target, left)) & Counter(_names(golden, right))).total():
         forward = _forward_pairs_by_name(target, golden, left, right)
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
-
-
-def _covers(pairs: Positions, left: list[int]) -> bool:
-    return {i for i, _ in pairs}.issuperset(left)
-
-
-def _in_order(target: Side, golden: Side, left: list[int], right: list[int], exact: Positions) -> Positions:
-    """Return the pairs of equal lists of which calls were left out, so that numbers differ (requests of a server)."""
-    return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
 
 
 def with_modes(target: Side, golden: Side) -> tuple[Side, Side]:
@@ -257,11 +251,6 @@ def _segments(side: Side, positions: list[int], anchors: set[int]) -> list[list[
         elif not is_module(side.keys[position]):
             segments[-1].append(position)
     return segments
-
-
-def _most_pairs_by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> int:
-    """Return how many pairs of equal names there can be, whatever the order."""
-    return (Counter(_names(target, left)) & Counter(_names(golden, right))).total()
 
 
 def _names(side: Side, positions: Sequence[int]) -> list[Hashable]:

@@ -359,8 +359,8 @@ class HarmlessDifferences:
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
         changes = key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
         is_update = changes and entry in self.sinks.updates.calls
-        if is_update and self._is_update_without_consequence(entry):
-            return True
+        if is_update and (self.sinks.updates.agree or self._is_in_another_order(entry)):
+            return True  # a part of other code
         if key.parent in OF_PARAMETERS or (is_update and other_code):
             return False
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -437,15 +437,7 @@ class HarmlessDifferences:
         if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
             return True
         (entry,) = self._table.entries_of([row])
-        return self._is_pair_by_chance(entry)
-
-    def _is_pair_by_chance(self, entry: int) -> bool:
-        """Return whether two calls get tensors of other shapes: then each is a call of its side alone."""
-        return any(self._kind[row] == RowKind.SHAPE for row in self._rows(entry, Role.INPUT))
-
-    def _is_update_without_consequence(self, entry: int) -> bool:
-        """Return whether a call that has a part in updates is a part of other code, or comes in another order."""
-        return self.sinks.updates.agree or self._is_in_another_order(entry)
+        return any(self._kind[given] == RowKind.SHAPE for given in self._rows(entry, Role.INPUT))
 
     @cached_property
     def _has_all_gradients(self) -> bool:
@@ -684,11 +676,9 @@ class HarmlessDifferences:
         """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
         this entry are allowed. Those of a gradient that is clipped may be as far apart as where it leaves the step."""
         (entry,) = self._table.entries_of([row])
-        near = self.sinks.twins.allowed(*self._table.tensors(row)) if self._is_clipping(entry) else EXACT
+        is_clipping = self._table.keys[entry].parent == CLIPPING
+        near = self.sinks.twins.allowed(*self._table.tensors(row)) if is_clipping else EXACT
         return float(max(self._tolerance[row], near)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else near
-
-    def _is_clipping(self, entry: int) -> bool:
-        return self._table.keys[entry].parent == CLIPPING
 
     @cached_property
     def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:

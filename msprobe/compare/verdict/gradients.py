@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -63,24 +63,33 @@ class Gradients:
                 if leaf is not None and is_tensor(leaf.raw):
                     name = self._table.keys[entry].stem, leaf.suffix.rpartition(".")[2]
                     sides[side].setdefault(name, []).append(Sink(entry, row, leaf.raw))
-        return sides if any(sides) else (self._leaving(0), self._leaving(1))
+        target, golden = (own or self._leaving(side, through_views=any(sides)) for side, own in enumerate(sides))
+        return target, golden
 
-    def _leaving(self, side: int) -> _ByParameter:
+    def _leaving(self, side: int, *, through_views: bool) -> _ByParameter:
         """Return the gradients that leave a side of which only functions are recorded, so that no parameter has a name:
-        those that no backward call gets, of what no forward call makes."""
+        those that no backward call gets, of what no forward call makes; ``through_views`` none that passes it on."""
         phase = Phase.BACKWARD.value
         calls = [number for number, key in enumerate(self._table.keys) if key.phase == phase and not is_module(key)]
-        given = {mark_of(raw) for entry in calls for _, raw in self._sides.leaves(side, entry, INPUT)}
-        forward = self._sides.forward(side)
-        made = {mark_of(raw) for entry in forward for _, raw in self._sides.leaves(side, entry, OUTPUT)}
+        given = self._marks(side, calls, INPUT, OUTPUT if through_views else "")
+        made = self._marks(side, self._sides.forward(side), OUTPUT, INPUT if through_views else "")
         leaving: _ByParameter = {}
         for entry in calls:
             inputs = self._inputs_of_forward(side, entry)
             for row, raw in self._sides.leaves(side, entry, OUTPUT):
                 of = inputs.get(self._position(side, row))
-                if mark_of(raw) not in given and (of is None or mark_of(of) not in made):
+                is_made = of is not None and signature_of(of) is not None and mark_of(of) in made
+                if mark_of(raw) not in given and not is_made:
                     leaving["", str(row)] = [Sink(entry, row, raw)]
         return leaving
+
+    def _marks(self, side: int, calls: Iterable[int], slot: str, other: str) -> set[Mark]:
+        """Return what calls have in a slot and not in another one."""
+        found = set[Mark]()
+        for entry in calls:
+            own = [{mark_of(raw) for _, raw in self._sides.leaves(side, entry, one)} for one in (slot, other)]
+            found |= own[0] - own[1]
+        return found
 
     def elements(self, side: int) -> float:
         """Return how many elements the gradients of a side have, those of one pass counted."""
@@ -101,12 +110,17 @@ class Gradients:
     def _compared(self) -> list[_Compared]:
         """The gradients of each parameter of both sides that are more than rounding, against those of its name."""
         found = []
-        for side, own in enumerate(self.by_parameter):
+        for side, own in self._known.items():
             for name, sinks in own.items():
                 if self._is_more_than_rounding(sinks):
                     others = self.by_parameter[1 - side].get(name, [])
                     found.append(_Compared(side, sinks, others, self._gradient_apart(side, sinks, others)))
         return found
+
+    @property
+    def _known(self) -> dict[int, _ByParameter]:
+        """By side its gradients, where they are known to be those of parameters or no side says that."""
+        return {side: own for side, own in enumerate(self.by_parameter) if not self._named_alone(1 - side)}
 
     @cached_property
     def any_renamed_differs(self) -> bool:
@@ -151,7 +165,14 @@ class Gradients:
     @property
     def have_names(self) -> bool:
         """Whether both sides know gradients by parameter, and not only what functions return in the backward pass."""
-        return all(any(stem for stem, _ in names) for names in self.by_parameter)
+        return all(map(self._has_names, (0, 1)))
+
+    def _has_names(self, side: int) -> bool:
+        return any(stem for stem, _ in self.by_parameter[side])
+
+    def _named_alone(self, side: int) -> bool:
+        """Return whether a side alone knows gradients by parameter: what leaves the other one may be parts of them."""
+        return self._has_names(side) and not self._has_names(1 - side)
 
     @cached_property
     def apart(self) -> float:
@@ -189,7 +210,7 @@ class Gradients:
     @cached_property
     def _size(self) -> float:
         """The norm of all gradients of a side together, the larger of both."""
-        gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self.by_parameter)
+        gradients = ([sink.raw for sinks in own.values() for sink in sinks] for own in self._known.values())
         return max(map(norm_of_all, gradients))
 
     def _gradient_apart(self, side: int, sinks: Sequence[Sink], others: Sequence[Sink]) -> float:
@@ -219,7 +240,8 @@ class Gradients:
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
         near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
         rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
-        return min((self._twins.distance(sink.raw, raw, factor) for raw in rest), default=math.inf)
+        in_order = not self._named_alone(side)  # a function may get a transposed parameter
+        return min((self._twins.distance(sink.raw, raw, factor, in_order=in_order) for raw in rest), default=math.inf)
 
     @cached_property
     def _by_size(self) -> list[dict[float, list[Sink]]]:
@@ -238,7 +260,7 @@ class Gradients:
     def _conditioned(self, raw: Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
         terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
-        usual = self._size / math.sqrt(max(map(len, self.by_parameter)))
+        usual = self._size / math.sqrt(max(map(len, self._known.values())))
         return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
 
     def _sums_apart(self, *sides: Sequence[Raw]) -> float:

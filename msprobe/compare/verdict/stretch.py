@@ -356,7 +356,7 @@ class StretchSearch:
         raws = [value.raw for value in call.given]
         if not all(math.isfinite(self._twins.apart(0, raw)) for raw in raws):
             return False
-        calls = self._sides[1].calls_of(_function(call))
+        calls = self._sides[1].by_function.get(_function(call), [])
         others = ([value.raw for value in other.given] for other in calls)
         return bool(calls) and not any(len(raws) == len(other) and self._are_twins(raws, other) for other in others)
 
@@ -433,12 +433,9 @@ class _Side:
             found.setdefault(tuple(self.signatures_of(call)), []).append(call)
         return found
 
-    def calls_of(self, function: str) -> list[Call]:
-        """Return the calls of a function."""
-        return self._by_function.get(function, [])
-
     @cached_property
-    def _by_function(self) -> dict[str, list[Call]]:
+    def by_function(self) -> dict[str, list[Call]]:
+        """The calls of each function."""
         found: dict[str, list[Call]] = {}
         for call in self.calls:
             found.setdefault(_function(call), []).append(call)

@@ -73,12 +73,13 @@ class Twins:
         """Return whether two values have the same elements, in any order."""
         return distance(raw, other, UNMOVED) <= self.allowed(raw, other)
 
-    def distance(self, raw: Raw, other: Raw, factor: float = 1.0) -> float:
-        """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed."""
+    def distance(self, raw: Raw, other: Raw, factor: float = 1.0, *, in_order: bool = True) -> float:
+        """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed; those
+        of one shape have their elements ``in_order``."""
         by_checksum = same_checksums(raw, other)
         if by_checksum is not None:
             return 0.0 if by_checksum else math.inf
-        apart = _apart(raw, other) if recorded_count(raw) == recorded_count(other) else math.inf
+        apart = _apart(raw, other, in_order) if recorded_count(raw) == recorded_count(other) else math.inf
         return apart if apart <= factor * self.allowed(raw, other) else math.inf
 
     def joined_distance(self, *sides: Sequence[Raw]) -> float:
@@ -188,12 +189,12 @@ def _joined(pieces: Sequence[Raw], sizes: Sequence[int]) -> Raw:
     return whole | rounded
 
 
-def _apart(raw: Raw, other: Raw) -> float:
+def _apart(raw: Raw, other: Raw, in_order: bool) -> float:
     """Return how far two tensors are apart in what no view changes, and of one shape also in their order."""
     if not math.isfinite(norm_of(raw)):
         return math.inf  # any two masks of infinity are alike
     apart = distance(raw, other, UNMOVED)
-    if raw.get("shape") != other.get("shape"):
+    if not in_order or raw.get("shape") != other.get("shape"):
         return apart
     left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
     by_order = abs(left - right) / max(norm_of(raw), norm_of(other), 1e-300)
