@@ -513,8 +513,7 @@ class HarmlessDifferences:
             name: its name.
             construct: the parents of the side that has it.
         """
-        around = self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None)
-        module = next(around, None)
+        module = next(self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None), None)
         return module is not None and self._is_closed(module)
 
     def _rows(self, entry: int, role: Role) -> list[int]:

@@ -120,7 +120,9 @@ class Gradients:
     @property
     def _known(self) -> dict[int, _ByParameter]:
         """By side its gradients, where they are known to be those of parameters or no side says that."""
-        return {side: own for side, own in enumerate(self.by_parameter) if not self._named_alone(1 - side)}
+        return {
+            side: own for side, own in enumerate(self.by_parameter) if self._named[side] or not self._named[1 - side]
+        }
 
     @cached_property
     def any_renamed_differs(self) -> bool:
@@ -165,14 +167,12 @@ class Gradients:
     @property
     def have_names(self) -> bool:
         """Whether both sides know gradients by parameter, and not only what functions return in the backward pass."""
-        return all(map(self._has_names, (0, 1)))
+        return all(self._named)
 
-    def _has_names(self, side: int) -> bool:
-        return any(stem for stem, _ in self.by_parameter[side])
-
-    def _named_alone(self, side: int) -> bool:
-        """Return whether a side alone knows gradients by parameter: what leaves the other one may be parts of them."""
-        return self._has_names(side) and not self._has_names(1 - side)
+    @cached_property
+    def _named(self) -> list[bool]:
+        """By side whether it knows gradients by parameter; what leaves another one may be parts of them."""
+        return [any(stem for stem, _ in names) for names in self.by_parameter]
 
     @cached_property
     def apart(self) -> float:
@@ -240,7 +240,7 @@ class Gradients:
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
         near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
         rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
-        in_order = not self._named_alone(side)  # a function may get a transposed parameter
+        in_order = self._named[side] == self._named[1 - side]  # a function may get a transposed parameter
         return min((self._twins.distance(sink.raw, raw, factor, in_order=in_order) for raw in rest), default=math.inf)
 
     @cached_property

@@ -143,10 +143,11 @@ class StretchSearch:
 
     def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
         """Return the first sink; one that may be a part of what the golden run has in its place is none, but where all
-        may be."""
-        values = list(self._values_of(sinks))
-        value = next((one for one in values if not self._may_be_part(one)), next(iter(values), None))
-        return None if value is None else _Boundary(value, [value], value is not values[0])
+        may be. A number may be made of parts."""
+        if not (values := list(self._values_of(sinks))):
+            return None
+        value = next((one for one in values if not self._may_be_part(one)), values[0])
+        return _Boundary(value, [value], value is not values[0] or element_count(value.raw) == 1)
 
     def _values_of(self, sinks: Iterable[tuple[str, Raw]]) -> Iterator[Value]:
         for name, raw in sinks:
