@@ -277,7 +277,7 @@ class FuzzyMatch:
         return Alignment(pairs + _pairs_of_the_rest(pairs, target, golden))
 
 
-_Name = tuple[str, str, bool]
+_Name = tuple[str, str, bool, str]
 
 
 def _pairs_of_the_rest(pairs: Positions, target: Side, golden: Side) -> Positions:
@@ -292,4 +292,4 @@ def _pairs_of_the_rest(pairs: Positions, target: Side, golden: Side) -> Position
 
 
 def _name(key: EntryKey) -> _Name:
-    return key.stem, key.phase, key.recompute
+    return key.stem, key.phase, key.recompute, key.parent if key.parent in OF_PARAMETERS else ""

@@ -143,6 +143,15 @@ def test_functions_pair_by_name_when_no_module_has_the_same() -> None:
     assert len(pairs(SequenceMatch(), dump("module."), dump(""))) == 4
 
 
+@pytest.mark.parametrize("strategy", [SequenceMatch(), FuzzyMatch()], ids=lambda s: type(s).__name__)
+def test_a_call_of_an_optimizer_pairs_with_no_other_call(strategy: Strategy) -> None:
+    names = [f"Functional.linear.{number}.forward" for number in range(3)]
+    left = side({name: {} for name in [*names, "Tensor.add_.0.forward"]}, dict.fromkeys(names, "Module.a.A.forward.0"))
+    inside = dict.fromkeys(names, "Module.b.B.forward.0") | {"Tensor.add_.0.forward": "optimizer"}
+    right = side({name: {} for name in [*names, "Tensor.add_.0.forward"]}, inside)
+    assert pairs(strategy, left, right) == [(name, name) for name in names]
+
+
 def test_fuzzy_pairs_what_stands_in_another_order() -> None:
     names = "Torch.a.0.forward", "Torch.b.0.forward", "Torch.c.0.forward"
     assert len(pairs(FuzzyMatch(), named(*names), named(*reversed(names)))) == 3

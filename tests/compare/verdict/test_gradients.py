@@ -120,3 +120,42 @@ def test_a_parameter_of_another_name_has_the_gradient_of_its_like(
 ) -> None:
     result = msprobe.compare(recordings(train_renamed, form), recordings(train_renamed, "split"))
     assert result.verdict == verdict, result.summary.first_divergence
+
+
+class Square(nn.Module):
+    """Two square layers: the gradient of a transposed weight has the shape of the weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.tanh(self.first(x)))
+
+
+def train_square(folder: Path, functions: bool, share: float = 1.0) -> None:
+    """A step of a module in float32, or of functions in bfloat16, whose parameters have no names."""
+    forget()
+    torch.manual_seed(0)
+    model, x = Square(), torch.randn(9, 8)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    kept = [one.detach().bfloat16().requires_grad_() for one in model.parameters()]
+    with debugger.collect(model=model):
+        if functions:
+            hidden = torch.tanh(torch.addmm(kept[1], x.bfloat16(), kept[0].t()))
+            loss = torch.addmm(kept[3], hidden * share + (1 - share) * hidden.detach(), kept[2].t()).float().square()
+            torch.autograd.grad(loss.mean(), kept)
+        else:
+            model(x).square().mean().backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, "same"), (0.5, "diverged")])
+def test_gradients_of_functions_in_another_precision(
+    recordings: Recordings, share: float, verdict: str, turned: bool
+) -> None:
+    """Half of a gradient that is cut shows in what leaves the views of parameters, and nowhere in the forward pass."""
+    pair = recordings(train_square, True, share), recordings(train_square, False)
+    result = msprobe.compare(*(pair[::-1] if turned else pair))
+    assert result.verdict == verdict, result.summary.first_divergence

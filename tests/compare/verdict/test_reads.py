@@ -145,3 +145,28 @@ def test_a_module_called_for_other_portions_is_judged_by_what_is_read(recordings
 
 def test_other_sums_are_a_difference(recordings: Recordings) -> None:
     assert msprobe.compare(recordings(decode, "guess"), recordings(decode, "cold")).verdict == "diverged"
+
+
+def rank(folder: Path, whole: bool, share: float = 1.0) -> None:
+    """Read the two best scores of each row, computed beside a row of padding, or all scores of all rows at once."""
+    forget()
+    torch.manual_seed(0)
+    model, x = nn.Linear(8, 40).eval(), torch.randn(5, 8)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with torch.no_grad(), debugger.collect(model=model):
+        if whole:
+            (model(x) * share).tolist()
+        else:
+            for row in x:
+                model(torch.stack([row, torch.ones(8)]))[0].topk(2).values.tolist()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, "same"), (1.01, "diverged")])
+def test_few_numbers_are_among_many_by_no_chance(
+    recordings: Recordings, share: float, verdict: str, turned: bool
+) -> None:
+    pair = recordings(rank, True, share), recordings(rank, False)
+    result = msprobe.compare(*(pair[::-1] if turned else pair))
+    assert result.verdict == verdict, result.summary.first_divergence
