@@ -227,8 +227,8 @@ def _like(path: str, golden: SourceFile, target: SourceFile) -> _Like:
     texts = list(golden.code.values()), list(target.code.values())
     changes = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_opcodes()
     same = {before[i + n]: after[j + n] for tag, i, end, j, _ in changes if tag == "equal" for n in range(end - i)}
-    lacking = {after[min(j, len(after) - 1)]: golden.lines[before[i]] for tag, i, _, j, _ in changes if tag == "delete"}
-    return _Like(path, same, lacking)
+    lost = ((i, j) for tag, i, _, j, _ in changes if tag == "delete" and after)
+    return _Like(path, same, {after[min(j, len(after) - 1)]: golden.lines[before[i]] for i, j in lost})
 
 
 def _by_function(path: str, file: SourceFile, lines: Iterable[int]) -> dict[str, list[Frame]]:

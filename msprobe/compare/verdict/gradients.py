@@ -120,9 +120,7 @@ class Gradients:
     @property
     def _known(self) -> dict[int, _ByParameter]:
         """By side its gradients, where they are known to be those of parameters or no side says that."""
-        return {
-            side: own for side, own in enumerate(self.by_parameter) if self._named[side] or not self._named[1 - side]
-        }
+        return {side: own for side, own in enumerate(self.by_parameter) if self.named[side] or not self.named[1 - side]}
 
     @cached_property
     def any_renamed_differs(self) -> bool:
@@ -167,10 +165,10 @@ class Gradients:
     @property
     def have_names(self) -> bool:
         """Whether both sides know gradients by parameter, and not only what functions return in the backward pass."""
-        return all(self._named)
+        return all(self.named)
 
     @cached_property
-    def _named(self) -> list[bool]:
+    def named(self) -> list[bool]:
         """By side whether it knows gradients by parameter; what leaves another one may be parts of them."""
         return [any(stem for stem, _ in names) for names in self.by_parameter]
 
@@ -240,7 +238,7 @@ class Gradients:
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
         near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
         rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
-        in_order = self._named[side] == self._named[1 - side]  # a function may get a transposed parameter
+        in_order = self.named[side] == self.named[1 - side]  # a function may get a transposed parameter
         return min((self._twins.distance(sink.raw, raw, factor, in_order=in_order) for raw in rest), default=math.inf)
 
     @cached_property

@@ -176,7 +176,7 @@ class Sinks:
         """Whether the losses of both sides are others; without losses, the numbers that both programs read; where no
         parameter has a name, also the gradients that leave."""
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
-            unnamed = not self._table.loose and all(self._gradients.by_parameter) and not self._gradients.have_names
+            unnamed = not self._table.loose and all(self._gradients.by_parameter) and not any(self._gradients.named)
             others = unnamed and not math.isfinite(self._gradients_apart)
             return self.comparable and (others or self.reads_are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)

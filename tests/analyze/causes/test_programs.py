@@ -151,3 +151,10 @@ def test_files_that_are_no_python_are_compared_by_their_lines(
         path.write_text(json.dumps(own), encoding="utf-8")
     assert compared(target, recordings(record)).module is None
     assert not [warning for warning in recwarn if issubclass(warning.category, SyntaxWarning)]
+
+
+def test_a_file_without_code_is_no_error(recordings: Recordings, tmp_path: Path) -> None:
+    target = Path(shutil.copytree(recordings(record, FAULTS["data"]), tmp_path / "target"))
+    for path in target.rglob("source.json"):
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"/a/empty.py": "# nothing\n"}))
+    assert FAULTS["data"][1] in compared(target, recordings(record)).source
