@@ -99,7 +99,11 @@ def _entry(item: Marked, known_findings: Sequence[str]) -> AcceptedDifference:
             raise value.fail(f"there is no key {name!r}; keys: {', '.join(known)}")
     for name in _NEEDED:
         if name not in item.value or not str(item.value[name].value or "").strip():
-            why = "say why the difference is accepted" if name == "reason" else f"keys that are needed: {_needed()}"
+            why = (
+                "say why the difference is accepted"
+                if name == "reason"
+                else f"keys that are needed: {', '.join(_NEEDED)}"
+            )
             raise item.fail(f"an accepted difference without {name}; {why}")
     texts: dict[str, Any] = {name: value.text(name) for name, value in item.value.items() if value.value is not None}
     checks: dict[str, Callable[[Marked, str, str], Any]] = {
@@ -113,14 +117,6 @@ def _entry(item: Marked, known_findings: Sequence[str]) -> AcceptedDifference:
         if name in texts:
             texts[name] = check(item.value[name], name, texts[name])
     return AcceptedDifference(**texts)
-
-
-def _text_of(entry: AcceptedDifference) -> str:
-    return entry.text
-
-
-def _needed() -> str:
-    return ", ".join(_NEEDED)
 
 
 def _finding(known: Sequence[str], where: Marked, _name: str, text: str) -> str:
@@ -214,7 +210,7 @@ def add_accepted(file: Path, entry: AcceptedDifference) -> None:
             head = f"{text.rstrip()}\n" if text.strip() else ""
             text = head + yaml.safe_dump([entry.said], sort_keys=False, allow_unicode=True, width=200)
         given = read_mapping(file, "accept", "file") if file.exists() else None
-        if given is not None and given.value is not None and entry.text in map(_text_of, read_accepted(given)):
+        if given is not None and given.value is not None and entry.text in {one.text for one in read_accepted(given)}:
             raise ReadError(f"{file}: {entry.text} is accepted already; change that entry, or give another --place")
         read_accepted(load_yaml(text))
         make_folder(file.absolute().parent)

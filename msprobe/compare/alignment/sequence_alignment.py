@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,12 +150,8 @@ def _unique_pairs(
         return longest
     sure = longest_ascending([pair for pair in pairs if agree(*pair)])
     return longest_ascending([
-        (i, j) for i, j in pairs if bisect_left(sure, (i, j)) == bisect_left(sure, j, key=_second)
+        (i, j) for i, j in pairs if bisect_left(sure, (i, j)) == bisect_left(sure, j, key=itemgetter(1))
     ])
-
-
-def _second(pair: tuple[int, int]) -> int:
-    return pair[1]
 
 
 # What tells one call from another of the same name

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from msprobe.compare.layer_inference.name_folding import fold_class
@@ -132,7 +133,7 @@ def _nearest_above(layers: Mapping[str, Layer], path: str) -> str | None:
 
 def _summarise(layer: Layer, multisets: dict[Counted, Counted]) -> None:
     """Sort the children of a layer, and count what its subtree consists of."""
-    layer.children.sort(key=_first_position)
+    layer.children.sort(key=attrgetter("position"))
     shapes: Counter[Hashable] = Counter(tuple(sorted(tensor.shape)) for tensor in layer.parameters.values())
     classes: Counter[Hashable] = Counter([fold_class(layer.cls)])
     for child in layer.children:
@@ -145,7 +146,3 @@ def _summarise(layer: Layer, multisets: dict[Counted, Counted]) -> None:
 
 def _counted(members: Counter[Hashable]) -> Counted:
     return frozenset(members.items())
-
-
-def _first_position(layer: Layer) -> int:
-    return layer.position

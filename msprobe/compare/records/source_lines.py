@@ -109,9 +109,4 @@ def _lines_of(frame: Frame) -> list[str]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
         return []
-    return ["".join(filter(_is_shown, line.expandtabs(4))) for line in text.removesuffix("\n").split("\n")]
-
-
-def _is_shown(character: str) -> bool:
-    """Return whether a character may go to a terminal as it is."""
-    return character.isprintable()
+    return ["".join(filter(str.isprintable, line.expandtabs(4))) for line in text.removesuffix("\n").split("\n")]
