@@ -99,11 +99,7 @@ def _entry(item: Marked, known_findings: Sequence[str]) -> AcceptedDifference:
             raise value.fail(f"there is no key {name!r}; keys: {', '.join(known)}")
     for name in _NEEDED:
         if name not in item.value or not str(item.value[name].value or "").strip():
-            why = (
-                "say why the difference is accepted"
-                if name == "reason"
-                else f"keys that are needed: {', '.join(_NEEDED)}"
-            )
+            why = "say why the difference is accepted" if name == "reason" else f"keys needed: {', '.join(_NEEDED)}"
             raise item.fail(f"an accepted difference without {name}; {why}")
     texts: dict[str, Any] = {name: value.text(name) for name, value in item.value.items() if value.value is not None}
     checks: dict[str, Callable[[Marked, str, str], Any]] = {

@@ -155,11 +155,15 @@ class StretchSearch:
             yield from (one for one in (() if call is None else call.returned) if one.raw is raw)
 
     def _may_be_part(self, value: Value) -> bool:
-        """Return whether no statistic says that a result is no part of one that the golden run has in its place. With
-        files this is known."""
+        """Return whether no statistic says that a result is no part of one that the golden run has in its place, and no
+        call of the function has one of its size there. With files this is known."""
         if data_name(value.raw) is not None:
             return False
-        returned = value in value.call.returned
+        returned, count = value in value.call.returned, element_count(value.raw)
+        calls = self._sides[1].by_function.get(_function(value.call), ())
+        given = (one for call in calls for one in (call.returned if returned else self._sides[1].data(call)))
+        if any(element_count(one.raw) == count for one in given):
+            return False
         number = (value.call.returned if returned else self._sides[0].data(value.call)).index(value)
         others = self._sides[1].values_at(self._counterparts(value.call), number, returned=returned)
         return any(is_part(value.raw, other, self._twins.allowed(value.raw, other)) for other in others)
