@@ -123,7 +123,7 @@ def exchanged_call(table: LeafTable, golden: Sequence[str], entry: int) -> Moved
     for number in _beside(table, entry):
         other = table.entries[number]
         early, late = (entry, number) if entry < number else (number, entry)
-        turned = order[table.entries[early].golden or ""] > order[table.entries[late].golden or ""]
+        turned = order.get(table.entries[early].golden or "", -1) > order.get(table.entries[late].golden or "", -1)
         if turned and (_gets_same(table, entry, number) or _gets_same(table, number, entry)):
             return MovedCall(own, _in_another_order(other, target_first=early == entry))
     return None

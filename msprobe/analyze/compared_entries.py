@@ -23,6 +23,7 @@ from msprobe.trace.leaves import slot_of
 
 OWN_ARGUMENT = "an argument of this call"
 OTHER_VALUE = "its input differs: "
+WITHOUT_GRADIENT = "does not require a gradient"
 UNRECORDED = (
     f"{OTHER_VALUE}what makes it leaves no record (a view, a slice, a conversion, numbers of Python, a function of "
     "autograd that the program has written)"

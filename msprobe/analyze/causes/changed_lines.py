@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msprobe.analyze.causes.moved_values import describe_move, way_of
 from msprobe.analyze.causes.programs import Programs
-from msprobe.analyze.compared_entries import OTHER_VALUE, OWN_ARGUMENT, ComparedEntries
+from msprobe.analyze.compared_entries import OTHER_VALUE, OWN_ARGUMENT, WITHOUT_GRADIENT, ComparedEntries
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import in_phase, module_text
 from msprobe.compare.records.entries import OPTIMIZER, parents_of
@@ -41,10 +41,14 @@ class _Line(NamedTuple):
 def name_changed_line(comparison: Comparison, description: FirstDivergence) -> None:
     """Give a divergence that comes from outside of its call the nearest line before it that the golden run lacks.
 
-    Nothing changes where the line of the call is such a line, or where no line before it is.
+    Nothing changes where the line of the call is such a line, or where no line before it is. A call of the golden run
+    in a line that the target lacks gets the place where the target goes on without it.
     """
     search = _ChangedLines(comparison, description)
     if not search.is_possible:
+        lost = description.source_of_golden and search.programs.without(frame_of(description.stack[0]))
+        if lost:
+            description.target_stack, description.target_source = [lost.recorded], lost.text
         return
     line = next(search.lines(), None)
     if line is None:
@@ -95,6 +99,7 @@ class _ChangedLines(ComparedEntries):
         if not description.stack or self.comparison.target.merged or not self.programs.differ:
             return False
         loses_gradient = self._is_backward and description.kind == "missing_in_target"
+        loses_gradient |= WITHOUT_GRADIENT in description.reason
         one_sided = None in (description.target, description.golden)
         elsewhere = OTHER_VALUE in description.reason or loses_gradient or one_sided or not self._is_result
         outside = elsewhere or bool(description.stretch) or description.module == OPTIMIZER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe.analyze.compared_entries import ComparedEntries
+from msprobe.analyze.compared_entries import WITHOUT_GRADIENT, ComparedEntries
 from msprobe.compare.records.call_source import in_phase, module_text
 from msprobe.compare.records.entries import parents_of
 from msprobe.compare.regions.cut_gradients import (
@@ -45,7 +45,7 @@ class CutGradients(ComparedEntries):
         call = cutting_call(self.table, role, self.comparison.target.construct, entry if end is None else end)
         if call is None:
             return None
-        note = f"what {self.table.entries[call].sided} gets does not require a gradient in the "
+        note = f"what {self.table.entries[call].sided} gets {WITHOUT_GRADIENT} in the "
         note, keeps = note + side_of_cut(self.table, role, call), call_that_keeps(self.table, role, call)
         around = next(self.ancestors(call if keeps is None else keeps), None)
         if keeps is not None:

@@ -106,7 +106,9 @@ class Programs:
 
     def __init__(self, target: Dump, golden: Dump) -> None:
         self._frames = _frames_of(target), _frames_of(golden)
-        self.files, self._golden = _files_of(target, self._frames[0]), _files_of(golden, self._frames[1])
+        wholes = _source_files(target), _source_files(golden)
+        self.files, self._golden = map(_files_of, wholes, self._frames)
+        self._are_whole = all(wholes)  # else what a file lacks is not known
 
     @property
     def differ(self) -> bool:
@@ -148,20 +150,22 @@ class Programs:
         return frame._replace(line=line, code=file.lines.get(line, ""))
 
     def only_change(self) -> Frame | None:
-        """Return the first line that the golden program lacks, where all of them stand together; else None."""
-        path, *others = [path for path, lines in self._new.items() if lines] or [""]
-        numbers, new = list(self.files[path].lines) if path else [], sorted(self._new.get(path, ()))
+        """Return the first line that the golden program lacks, where all of them stand together; where it lacks none,
+        the only line before which the target does. Else None."""
+        places = self._new if any(self._new.values()) else self.lacking
+        path, *others = [path for path, lines in places.items() if lines] or [""]
+        numbers, new = list(self.files[path].lines) if path else [], sorted(places.get(path, ()))
         if others or not new or numbers[(start := numbers.index(new[0])) : start + len(new)] != new:
             return None
         return Frame(path, new[0], self.files[path].function(new[0]).name, self.files[path].lines[new[0]])
 
     @cached_property
     def _new(self) -> dict[str, set[int]]:
-        """The lines of the target that the golden program lacks, by file; imports, which make no value, only where no
-        others are new. A file without a counterpart has none: nothing says what it was made from."""
+        """The lines of the target that the golden program lacks, by file; imports, which make no value, only where
+        nothing else differs. A file without a counterpart has none: nothing says what it was made from."""
         new = {path: set(self.files[path].lines) - set(same.values()) for path, same in self._common.items()}
         makes = {path: {line for line in own if self._makes_value(path, line)} for path, own in new.items()}
-        return makes if any(makes.values()) else new
+        return makes if any(makes.values()) or any(self.lacking.values()) else new
 
     @cached_property
     def _changed(self) -> dict[str, set[int]]:
@@ -203,6 +207,15 @@ class Programs:
         line of the target."""
         return {path: one.lacking for path, one in self._likes.items()}
 
+    def without(self, frame: Frame) -> Frame | None:
+        """Return the line before which the target lacks that of a frame of the golden run; None where it has it."""
+        for path, one in self._likes.items():
+            lines = [line for line, code in one.lacking.items() if one.path == frame.path and code == frame.code]
+            if lines:
+                file = self.files[path]
+                return Frame(path, lines[0], file.function(lines[0]).name, file.lines[lines[0]])
+        return None
+
     @cached_property
     def _likes(self) -> dict[str, _Like]:
         """By file of the target what it was made from."""
@@ -211,7 +224,7 @@ class Programs:
             other = max(self._golden, key=lambda one: _likeness(one, self._golden[one], path, own), default=None)
             like = None if other is None else _like(other, self._golden[other], own)
             if like is not None and len(like.same) >= _ALIKE * len(own.lines):
-                found[path] = like
+                found[path] = like if self._are_whole else like._replace(lacking={})
         return found
 
 
@@ -240,8 +253,8 @@ def _by_function(path: str, file: SourceFile, lines: Iterable[int]) -> dict[str,
     return found
 
 
-def _files_of(dump: Dump, frames: Iterable[Frame]) -> dict[str, SourceFile]:
-    if whole := _source_files(dump):
+def _files_of(whole: Mapping[str, str], frames: Iterable[Frame]) -> dict[str, SourceFile]:
+    if whole:
         return {path: _parsed(text) for path, text in whole.items()}
     lines: dict[str, dict[int, str]] = defaultdict(dict)
     functions: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from operator import and_
 from typing import Any
 
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
@@ -118,7 +119,7 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
         return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
     target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
-    if 2 * len(forward) < (Counter(_names(target, left)) & Counter(_names(golden, right))).total():
+    if 2 * len(forward) < and_(*map(Counter, _names(target, golden, left, right))).total():
         forward = _forward_pairs_by_name(target, golden, left, right)
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
 
@@ -253,16 +254,19 @@ def _segments(side: Side, positions: list[int], anchors: set[int]) -> list[list[
     return segments
 
 
-def _names(side: Side, positions: Sequence[int]) -> list[Hashable]:
-    """Return what must be equal in a pair of calls wherever they are; those of an optimizer are no others."""
-    keys = (side.keys[position] for position in positions)
-    return [(key.stem, key.parent if key.parent in OF_PARAMETERS else "") for key in keys]
+def _names(target: Side, golden: Side, left: list[int], right: list[int]) -> list[list[Hashable]]:
+    """Return what must be equal in a pair of calls wherever they are; those of an optimizer are no others, where both
+    sides say which they are."""
+    sides = [[side.keys[position] for position in own] for side, own in ((target, left), (golden, right))]
+    known = all(any(key.parent in OF_PARAMETERS for key in keys) for keys in sides)
+    return [[(key.stem, key.parent if known and key.parent in OF_PARAMETERS else "") for key in keys] for keys in sides]
 
 
 def _forward_pairs_by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
     from msprobe.compare.alignment.sequence_alignment import align_sequences
 
-    return align_sequences(target, golden, (left, right), (_names(target, left), _names(golden, right)))
+    names = _names(target, golden, left, right)
+    return align_sequences(target, golden, (left, right), (names[0], names[1]))
 
 
 class FuzzyMatch:
@@ -277,7 +281,7 @@ class FuzzyMatch:
         return Alignment(pairs + _pairs_of_the_rest(pairs, target, golden))
 
 
-_Name = tuple[str, str, bool, str]
+_Name = tuple[str, str, bool]
 
 
 def _pairs_of_the_rest(pairs: Positions, target: Side, golden: Side) -> Positions:
@@ -292,4 +296,4 @@ def _pairs_of_the_rest(pairs: Positions, target: Side, golden: Side) -> Position
 
 
 def _name(key: EntryKey) -> _Name:
-    return key.stem, key.phase, key.recompute, key.parent if key.parent in OF_PARAMETERS else ""
+    return key.stem, key.phase, key.recompute

@@ -1,5 +1,6 @@
-"""The files of a program in which its recorded calls are made, as they were when they ran: ``source.json``.
+"""The files of a program, as they were when they ran: ``source.json``.
 
+They are those in which recorded calls are made, and those from which these import: what makes the data makes no call.
 A stack shows the lines of calls. What stands between them (an index, a loop, a constant, a constructor) is nowhere
 else: with the files, two programs can be laid side by side. Files of installed packages are left out.
 """
@@ -7,19 +8,48 @@ else: with the files, two programs can be laid side by side. Files of installed 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
 
 from msprobe.core.naming.frames import FRAME, is_installed
+
+_OWN = f"{Path(__file__).parents[2]}/"
+"""Where the tool itself lies, which may be no installed package."""
 
 MOST_CHARACTERS = 1_000_000
 """Characters beyond which a file is data rather than a program."""
 
 
 def source_document(stacks: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Return the content of source.json: the text of each file of the program that a frame is in, by its path."""
-    paths = {_program_path(frame) for frame in {frame for stack in stacks for frame in stack}}
-    return {path: text for path in sorted(paths) if (text := _text(path))}
+    """Return the content of source.json: the text of each file of the program that a frame is in, or that such a file
+    imports from, by its path."""
+    paths = frozenset(_program_path(frame) for frame in {frame for stack in stacks for frame in stack})
+    return {path: text for path in sorted(paths | _imported(paths, len(sys.modules))) if (text := _text(path))}
+
+
+@lru_cache(maxsize=64)  # those of one step are those of the next, unless modules were loaded
+def _imported(paths: frozenset[str], _loaded: int) -> frozenset[str]:
+    """Return the files of the program from which some of its files import."""
+    modules = [module for module in list(sys.modules.values()) if _file(module) in paths]
+    found = (_file(used) for module in modules for used in _modules_in(module))
+    return frozenset(path for path in found if not (path.startswith(_OWN) or is_installed(path)))
+
+
+def _modules_in(module: ModuleType) -> Iterator[ModuleType | None]:
+    """Yield the modules that a module has imported, or imported a class or function from."""
+    for value in list(vars(module).values()):
+        if isinstance(value, ModuleType):
+            yield value
+        elif isinstance(value, (type, FunctionType)):
+            yield sys.modules.get(str(value.__module__))
+
+
+def _file(module: ModuleType | None) -> str:
+    path = vars(module).get("__file__") if type(module) is ModuleType else None
+    return path if isinstance(path, str) and path.endswith(".py") else ""
 
 
 @lru_cache(maxsize=1 << 15)  # the frames of one step are those of the next

@@ -39,7 +39,7 @@ def test_a_read_is_recorded_once_with_its_place(bench: Bench, name: str) -> None
     assert read["numbers"] == ([result] if isinstance(result, float) else X.tolist())
 
 
-@pytest.mark.parametrize("tensor", [torch.zeros(65), torch.tensor([0.5, float("inf")])], ids=["many", "infinite"])
+@pytest.mark.parametrize("tensor", [torch.zeros(513), torch.tensor([0.5, float("inf")])], ids=["many", "infinite"])
 def test_of_many_numbers_and_infinite_ones_only_the_record_is_kept(bench: Bench, tensor: torch.Tensor) -> None:
     debugger = bench.open("L1")
     debugger.start()
