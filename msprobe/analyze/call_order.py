@@ -112,7 +112,7 @@ def exchanged_call(table: LeafTable, golden: Sequence[str], entry: int) -> Moved
         entry: the module or function.
     """
     keys, own = table.keys, table.entries[entry]
-    if keys[entry].phase != Phase.FORWARD.value:
+    if keys[entry].phase != Phase.FORWARD.value or not own.of_both:
         return None
     if [pair.golden for pair in table.entries] == golden:
         return None
@@ -123,7 +123,7 @@ def exchanged_call(table: LeafTable, golden: Sequence[str], entry: int) -> Moved
     for number in _beside(table, entry):
         other = table.entries[number]
         early, late = (entry, number) if entry < number else (number, entry)
-        turned = order.get(table.entries[early].golden or "", -1) > order.get(table.entries[late].golden or "", -1)
+        turned = order[table.entries[early].golden or ""] > order[table.entries[late].golden or ""]
         if turned and (_gets_same(table, entry, number) or _gets_same(table, number, entry)):
             return MovedCall(own, _in_another_order(other, target_first=early == entry))
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msprobe
-from msprobe.analyze.call_order import one_sided_source
+from msprobe.analyze.call_order import exchanged_call, one_sided_source
 from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.comparison import Comparison, compare_dumps
 from msprobe.compare.rows.summary import FirstDivergence
@@ -170,3 +170,13 @@ def test_a_wrong_value_is_followed_back_to_the_first_call_of_one_run(tmp_path: P
 
 def _with_wrong_inputs(comparison: Comparison) -> tuple[LeafTable, Callable[[int], list[int]]]:
     return comparison.table, ComparedEntries(comparison).tensor_inputs
+
+
+def test_a_call_of_one_run_is_in_no_order(tmp_path: Path) -> None:
+    """Beside calls of both runs in another order: it has no place in the golden run."""
+    folders = side(tmp_path / "t", GELU, TANH, RELU), side(tmp_path / "g", RELU, TANH)
+    dumps = [load_dump(place) for folder in folders for place in find_dumps(folder)]
+    table = compare_dumps(*dumps).table
+    alone = [number for number, pair in enumerate(table.entries) if not pair.of_both]
+    assert alone
+    assert all(exchanged_call(table, list(dumps[1].data), number) is None for number in alone)
