@@ -33,7 +33,7 @@ def source_document(stacks: Iterable[Iterable[str]]) -> dict[str, str]:
 @lru_cache(maxsize=64)  # those of one step are those of the next, unless modules were loaded
 def _imported(paths: frozenset[str], _loaded: int) -> frozenset[str]:
     """Return the files of the program from which some of its files import."""
-    modules = [module for module in list(sys.modules.values()) if _file(module) in paths]
+    modules = [module for module in list(sys.modules.values()) if (path := _file(module)) and path in paths]
     found = (_file(used) for module in modules for used in _modules_in(module))
     return frozenset(path for path in found if not (path.startswith(_OWN) or is_installed(path)))
 
@@ -41,10 +41,11 @@ def _imported(paths: frozenset[str], _loaded: int) -> frozenset[str]:
 def _modules_in(module: ModuleType) -> Iterator[ModuleType | None]:
     """Yield the modules that a module has imported, or imported a class or function from."""
     for value in list(vars(module).values()):
-        if isinstance(value, ModuleType):
+        kind = type(value)  # what an object of the program says of its class may run its code
+        if issubclass(kind, ModuleType):
             yield value
-        elif isinstance(value, (type, FunctionType)):
-            yield sys.modules.get(str(value.__module__))
+        elif issubclass(kind, (type, FunctionType)):
+            yield sys.modules.get(str(vars(value).get("__module__") if issubclass(kind, type) else value.__module__))
 
 
 def _file(module: ModuleType | None) -> str:
