@@ -139,14 +139,16 @@ class DebuggerSteps:
         self._debugger.service.hold_functions()
 
     def settle(self) -> None:
-        if not self._ended:
-            return
+        ended, self._ended = self._ended, False
+        if not ended or (not self._started and script_debugger() is not self._debugger):
+            self._forgotten = False
+            return  # there is nothing, or the script has made its own
         if self._forgotten:
             self._debugger.service.return_reads()
         self._debugger.step(dump=not self._forgotten)
         if self._forgotten:
             self._debugger.service.repeat_number()
-        self._ended = self._forgotten = False
+        self._forgotten = False
 
     def conclude(self) -> None:
         """Take back a debugger that no iteration has used; another one ends with the process."""
