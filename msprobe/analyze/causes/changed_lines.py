@@ -46,9 +46,10 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
     """
     search = _ChangedLines(comparison, description)
     if not search.is_possible:
-        lost = description.source_of_golden and search.programs.without(frame_of(description.stack[0]))
-        if lost:
-            description.target_stack, description.target_source = [lost.recorded], lost.text
+        if description.source_of_golden and description.stack:
+            lost = search.programs.without(frame_of(description.stack[0]))
+            if lost is not None:
+                description.target_stack, description.target_source = [lost.recorded], lost.text
         return
     line = next(search.lines(), None)
     if line is None:
