@@ -89,12 +89,17 @@ def _length(span: Span) -> int:
 
 
 class _Like(NamedTuple):
-    """The file of the golden program that a file of the target was made from: its path, its lines that read the same
-    with their numbers in the target, and what the target lacks before a line of its own."""
+    """The file of the golden program that a file of the target was made from.
+
+    Attributes:
+        path: its path.
+        same: its lines that the target has too, with their numbers there.
+        lost: its lines that the target lacks without another line in their place, with the line where that goes on.
+    """
 
     path: str
     same: dict[int, int]
-    lacking: dict[int, str]
+    lost: dict[int, int]
 
 
 class Programs:
@@ -203,17 +208,19 @@ class Programs:
 
     @cached_property
     def lacking(self) -> dict[str, dict[int, str]]:
-        """What the golden program has before a line, and the target lacks without another line there, by file and
-        line of the target."""
-        return {path: one.lacking for path, one in self._likes.items()}
+        """The first line of the golden program that the target lacks before a line of its own, by file and line of the
+        target."""
+        return {
+            path: {n: self._golden[one.path].lines[lost] for lost, n in reversed(one.lost.items())}
+            for path, one in self._likes.items()
+        }
 
     def without(self, frame: Frame) -> Frame | None:
         """Return the line before which the target lacks that of a frame of the golden run; None where it has it."""
         for path, one in self._likes.items():
-            lines = [line for line, code in one.lacking.items() if one.path == frame.path and code == frame.code]
-            if lines:
-                file = self.files[path]
-                return Frame(path, lines[0], file.function(lines[0]).name, file.lines[lines[0]])
+            line = one.lost.get(frame.line) if one.path == frame.path else None
+            if line is not None:
+                return Frame(path, line, self.files[path].function(line).name, self.files[path].lines[line])
         return None
 
     @cached_property
@@ -224,7 +231,7 @@ class Programs:
             other = max(self._golden, key=lambda one: _likeness(one, self._golden[one], path, own), default=None)
             like = None if other is None else _like(other, self._golden[other], own)
             if like is not None and len(like.same) >= _ALIKE * len(own.lines):
-                found[path] = like if self._are_whole else like._replace(lacking={})
+                found[path] = like if self._are_whole else like._replace(lost={})
         return found
 
 
@@ -235,13 +242,18 @@ def _likeness(golden_path: str, golden: SourceFile, path: str, target: SourceFil
 
 
 def _like(path: str, golden: SourceFile, target: SourceFile) -> _Like:
-    """Return which lines of two files read the same, in one order, and what the target lacks between two of them."""
+    """Return which lines of two files read the same, in one order, and which the target lacks between two of them."""
     before, after = list(golden.code), list(target.code)
     texts = list(golden.code.values()), list(target.code.values())
     changes = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_opcodes()
     same = {before[i + n]: after[j + n] for tag, i, end, j, _ in changes if tag == "equal" for n in range(end - i)}
-    lost = ((i, j) for tag, i, _, j, _ in changes if tag == "delete" and after)
-    return _Like(path, same, {after[min(j, len(after) - 1)]: golden.lines[before[i]] for i, j in lost})
+    lost = {
+        before[n]: after[min(j, len(after) - 1)]
+        for tag, i, end, j, _ in changes
+        if tag == "delete" and after
+        for n in range(i, end)
+    }
+    return _Like(path, same, lost)
 
 
 def _by_function(path: str, file: SourceFile, lines: Iterable[int]) -> dict[str, list[Frame]]:

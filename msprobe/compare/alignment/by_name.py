@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from operator import and_
 from typing import Any
 
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
@@ -119,7 +118,8 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
         return BackwardPairs(target.keys, golden.keys, list(zip(left, right, strict=True))).pairs(exact)
     target, golden = with_modes(target, golden)
     forward = _forward_pairs(target, golden, left, right)
-    if 2 * len(forward) < and_(*map(Counter, _names(target, golden, left, right))).total():
+    names = _names(target, golden, left, right)
+    if 2 * len(forward) < (Counter(names[0]) & Counter(names[1])).total():
         forward = _forward_pairs_by_name(target, golden, left, right)
     return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
 

@@ -123,10 +123,9 @@ class DebuggerSteps:
         self._debugger.service.hold_functions()
 
     def forget(self) -> None:
-        if not self._started and script_debugger() is not self._debugger:
-            return  # the script has made its own
-        self._forgotten = True
-        self.end()
+        if not self._has_given_way:
+            self._forgotten = True
+            self.end()
 
     def complete(self) -> None:
         self._debugger.service.flush()
@@ -139,16 +138,19 @@ class DebuggerSteps:
         self._debugger.service.hold_functions()
 
     def settle(self) -> None:
-        ended, self._ended = self._ended, False
-        if not ended or (not self._started and script_debugger() is not self._debugger):
-            self._forgotten = False
-            return  # there is nothing, or the script has made its own
-        if self._forgotten:
+        ended, forgotten, self._ended, self._forgotten = self._ended, self._forgotten, False, False
+        if not ended or self._has_given_way:
+            return
+        if forgotten:
             self._debugger.service.return_reads()
-        self._debugger.step(dump=not self._forgotten)
-        if self._forgotten:
+        self._debugger.step(dump=not forgotten)
+        if forgotten:
             self._debugger.service.repeat_number()
-        self._forgotten = False
+
+    @property
+    def _has_given_way(self) -> bool:
+        """Whether the script has made a debugger of its own before the first iteration."""
+        return not self._started and script_debugger() is not self._debugger
 
     def conclude(self) -> None:
         """Take back a debugger that no iteration has used; another one ends with the process."""

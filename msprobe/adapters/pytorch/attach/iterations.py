@@ -71,10 +71,8 @@ class Iterations:
         self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
         self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
-        self._first_leaves: tuple[Site, list[weakref.ref[torch.Tensor]]] = (
-            (),
-            [],
-        )  # the leaves of the first function, and where
+        # where the first function was called, and with which leaves
+        self._first_leaves: tuple[Site, list[weakref.ref[torch.Tensor]]] = (), []
 
     def begin(self) -> None:
         """Begin the next iteration."""
