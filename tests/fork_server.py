@@ -117,7 +117,8 @@ class Server:
             client.close()
             return program
         self._clients[os.pidfd_open(pid)] = pid, client
-        client.send(json.dumps(pid).encode())
+        with contextlib.suppress(OSError):  # the client may have been killed meanwhile: then its program goes too
+            client.send(json.dumps(pid).encode())
         return None
 
     def _fork(self, program: dict[str, Any], descriptors: list[int]) -> tuple[int, dict[str, Any]]:

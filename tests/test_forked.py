@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.forked import MINDSPORE, python, run, start
+from tests.forked import MINDSPORE, TORCH, _program, _server, python, run, start
 from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -146,3 +148,17 @@ def test_a_program_of_a_command_line_ends_with_what_was_started(number: int) -> 
         process.send_signal(number)
         assert process.wait() == -number
         assert pipe.read() == b""  # nobody holds the other end any longer
+
+
+def test_a_client_that_ends_before_it_is_answered_ends_nothing_else() -> None:
+    server = _server(TORCH)
+    assert run(["-c", "pass"]).returncode == 0
+    os.kill(server._process.pid, signal.SIGSTOP)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client, open(os.devnull, "r+b") as nothing:
+            client.connect("\0" + server.address)
+            request = {"start": _program(["-c", "pass"], None, None)}
+            socket.send_fds(client, [json.dumps(request).encode()], [nothing.fileno()] * 3)
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+    assert run(["-c", "print(1)"]).stdout == b"1\n"
