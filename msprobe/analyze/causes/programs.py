@@ -235,10 +235,11 @@ class Programs:
         return found
 
 
-def _likeness(golden_path: str, golden: SourceFile, path: str, target: SourceFile) -> tuple[int, bool, bool]:
-    """Return how much of a file another one has, whatever it is called: a program is copied to be changed."""
-    shared = golden.counts & target.counts
-    return shared.total(), golden_path == path, PurePath(golden_path).name == PurePath(path).name
+def _likeness(golden_path: str, golden: SourceFile, path: str, target: SourceFile) -> tuple[int, bool, bool, int]:
+    """Return how much of a file another one has, whatever it is called: a program is copied to be changed. Of two that
+    have as much, the one with fewer other lines is it."""
+    shared = (golden.counts & target.counts).total()
+    return shared, golden_path == path, PurePath(golden_path).name == PurePath(path).name, -golden.counts.total()
 
 
 def _like(path: str, golden: SourceFile, target: SourceFile) -> _Like:

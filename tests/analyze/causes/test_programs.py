@@ -12,7 +12,7 @@ import pytest
 import msprobe
 from msprobe.compare.rows.summary import FirstDivergence
 from tests.fresh_debugger import forget
-from tests.recordings import Recordings
+from tests.recordings import Recordings, copy_of
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -113,6 +113,18 @@ def test_the_line_that_differs_is_named(
 def test_a_program_is_copied_under_another_name(recordings: Recordings, fault: str) -> None:
     first = compared(recordings(record_copy, FAULTS[fault], HARMLESS), recordings(record))
     assert FAULTS[fault][1] in (first.target_source if fault in GIVEN else first.source), (first.calls, first.reason)
+
+
+@pytest.mark.parametrize("longer", ["/a.py", "/z.py"])
+def test_a_program_is_made_from_the_file_with_the_fewest_other_lines(
+    recordings: Recordings, tmp_path: Path, longer: str
+) -> None:
+    golden = copy_of(recordings(record), tmp_path / "golden")
+    for path in golden.rglob("source.json"):
+        texts = json.loads(path.read_text(encoding="utf-8"))
+        texts[longer] = PROGRAM + "\n".join(f"unused_{n} = {n}" for n in range(100))
+        path.write_text(json.dumps(dict(sorted(texts.items()))), encoding="utf-8")
+    assert FAULTS["loop"][1] in compared(recordings(record_copy, FAULTS["loop"], HARMLESS), golden).source
 
 
 @pytest.mark.parametrize("beside", [(), (COMMENT,)], ids=["alone", "edited"])
