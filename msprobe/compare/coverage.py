@@ -17,6 +17,7 @@ from msprobe.compare.differences.row_remarks import UNJUDGED, Remark, mode_that_
 from msprobe.compare.exemptions.on_demand import speaking
 from msprobe.compare.header_checks import gradients_cleared_by_one_side, steps_of_one_side
 from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.records.note import Note
 from msprobe.compare.table.precisions import other_formats, stored_precision
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
@@ -96,15 +97,13 @@ class _Found:
 def _sentence(found: _Found, one: str, many: str, end: str, after: str = "") -> list[str]:
     """Return ``1 value is ...`` or ``3 values are ...`` with the first name; nothing where none was found. ``many`` has
     braces for the number where it does not begin with it."""
-    if not found.count:
-        return []
-    text = one if found.count == 1 else many.format(found.count) if "{" in many else f"{found.count} {many}"
-    return [f"{text} {end} (first: {found.first}){after}"]
+    many = many if "{" in many else f"{{}} {many}"
+    return [Note(found.count, f"{one} {end}", f"{many} {end}", found.first, after)] if found.count else []
 
 
-def _many(found: _Found, text: str) -> list[str]:
-    """Return ``3 of ...`` with the first name; nothing where none was found."""
-    return [f"{found.count} {text} (first: {found.first})"] if found.count else []
+def _of_all(found: _Found, total: int, end: str) -> list[str]:
+    """Return ``3 of 9 tensors ...`` with the first name; nothing where none was found."""
+    return [f"{found.count} of {total} {end} (first: {found.first})"] if found.count else []
 
 
 # Tensor files
@@ -136,11 +135,11 @@ def _files(comparison: Comparison) -> tuple[list[str], list[str]]:
         elif difference.contradicts and comparison.judged.kind[row] > RowKind.UNCHECKED:
             other_file = other_file or "the recorded statistics of both sides are equal, the files are not"
             other_files.add(comparison, row)
-    by_statistics = f"of {tensors} tensors were not compared element by element, by their statistics alone"
-    others = f"of {tensors} tensor files are not what was recorded"
-    lost = _many(unread, f"{by_statistics}: a tensor file is missing or cannot be read")
-    lost += [f"{text}: {other_file}" for text in _many(other_files, others)]
-    return lost, _many(without, f"{by_statistics}: neither side has a tensor file")
+    by_statistics = "tensors were not compared element by element, by their statistics alone"
+    lost = _of_all(unread, tensors, f"{by_statistics}: a tensor file is missing or cannot be read")
+    others = _of_all(other_files, tensors, "tensor files are not what was recorded")
+    lost += [f"{text}: {other_file}" for text in others]
+    return lost, _of_all(without, tensors, f"{by_statistics}: neither side has a tensor file")
 
 
 def _has_nothing(target: Any, golden: Any) -> bool:

@@ -24,6 +24,7 @@ from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.merged_pair import load_pair
+from msprobe.compare.records.note import merged_notes
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -379,8 +380,9 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
     summary.order_blind = any(outcome.order_blind for outcome in compared)
     partial = [note for outcome in compared for note in outcome.partial]
     ended = summary.incomplete
-    summary.incomplete = [*summary.unpaired, *dict.fromkeys([*partial, *ended])]
-    summary.reason = "; ".join(dict.fromkeys([*problems, *notes, *ended]))
+    summary.incomplete = [*summary.unpaired, *merged_notes([*partial, *ended])]
+    summary.notes = merged_notes([*problems, *notes, *ended])
+    summary.reason = "; ".join(summary.notes)
     if diverged:
         summary.first_divergence = _earliest(compared, diverged).first_divergence
     elif problems:

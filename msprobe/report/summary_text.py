@@ -15,6 +15,7 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 _LISTED, _MODULES_LISTED, _LINES_LISTED = 8, 40, 12
+_NOTES, _SHORT = 2, 80
 _TITLES = {"golden run": "golden source", "target": "target source", CHANGED_LINE: CHANGED_LINE}
 _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
@@ -22,8 +23,11 @@ _WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "n
 def summary_text(summary: CompareSummary) -> str:
     """Return verdict, counts, the first divergence with its module and source line, and the paths of the tables."""
     blind = [f"{AS_FAR}: {WHY}"] if summary.verdict == "same" and summary.order_blind else []
-    notes = "; ".join(filter(None, [accepted_text(summary), *blind, summary.reason]))
-    lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({notes})" if notes else "")]
+    notes = list(filter(None, [accepted_text(summary), *blind, *summary.notes]))
+    shown = [_in_short(note) for note in notes[:_NOTES]]
+    if summary.verdict == "not_comparable":
+        shown = notes = [summary.reason]
+    lines = [f"Verdict: {_WORDS[summary.verdict]}{_in_brackets(shown, len(notes))}"]
     has_rows = summary.first_divergence is None or any(asdict(summary.counts).values())  # task structure has none
     if has_rows and (summary.verdict != "not_comparable" or summary.counts.pairs):
         lines.append(_counts_line(summary))
@@ -33,6 +37,7 @@ def summary_text(summary: CompareSummary) -> str:
         from msprobe.report.operator_table import group_lines  # loaded where rows are grouped
 
         lines.extend(_listed("By operator", list(group_lines(summary.operators))))
+    lines.extend(_listed("Remark", [note for note in notes if note not in shown]))
     lines.extend(_listed("Set-up", summary.setup))
     lines.extend(_listed("Wrong by itself", [_module_line(one) for one in summary.wrong_modules], _MODULES_LISTED))
     lines.extend(_listed("Accepted", [use.text for use in summary.accepted if use.state == "used"]))
@@ -40,6 +45,17 @@ def summary_text(summary: CompareSummary) -> str:
     lines.extend(_listed("Not compared", summary.unpaired))
     lines.extend(_listed("Table", summary.results))
     return "\n".join(lines)
+
+
+def _in_short(note: str) -> str:
+    """Return what a note says first; a short one is left as it is."""
+    return note if len(note) <= _SHORT else re.split(r" \(|: |; ", note, maxsplit=1)[0]
+
+
+def _in_brackets(shown: Sequence[str], count: int) -> str:
+    """Return the notes that the line of the verdict shows, of a number of them."""
+    more = [f"{count - len(shown)} more"] if count > len(shown) else []
+    return f" ({'; '.join([*shown, *more])})" if any(shown) else ""
 
 
 def _module_line(wrong: FirstDivergence) -> str:

@@ -318,12 +318,13 @@ REMARKS = {
 
 
 @pytest.mark.parametrize("case", sorted(REMARKS))
-def test_notes_stand_on_the_verdict_line_and_fail_nothing(
+def test_notes_stand_beside_the_verdict_and_fail_nothing(
     tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left, right, sentence = REMARKS[case]
     target, golden = write(tmp_path / "t", two_calls(left)), write(tmp_path / "g", two_calls(right))
     given = ["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "o"), "--fail-on", "incomplete"]
     assert cli(given) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Verdict:"))
-    assert line.startswith("Verdict: SAME (") and sentence in line and "Torch.abs.0.forward.output.0" in line
+    text = capsys.readouterr().out
+    assert text.startswith("Verdict: SAME (") and sentence in text.splitlines()[0]
+    assert "Torch.abs.0.forward.output.0" in text

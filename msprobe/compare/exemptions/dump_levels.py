@@ -14,6 +14,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence
+from msprobe.compare.records.note import not_compared
 from msprobe.compare.records.run_end import ended_early, has_raised
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
@@ -46,7 +47,7 @@ class DumpLevels(Exemption):
         for number, reason in table.unrecorded.items():
             name = _SIDES[table.entries[number].target is None]
             values[reason, name] += len(table.rows_of(number))
-        return [f"{reason}: {count} values of the {name} were not compared" for (reason, name), count in values.items()]
+        return [not_compared(count, reason, name) for (reason, name), count in values.items()]
 
 
 class EndOfRun(Exemption):

@@ -15,6 +15,7 @@ from typing import Any
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.entries import OF_PARAMETERS
+from msprobe.compare.records.note import Note
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
@@ -58,10 +59,11 @@ class Layouts(Exemption):
         entry = table.entries[int(table.entry_of_row()[rows[0]])]
         name = row_name(entry.name, leaf) if leaf is not None else entry.name
         target, golden = map(list, _shapes(table, rows[0]))
-        return [
-            f"layout differs: {len(rows)} tensors have another shape of the same size, first {name} ({target} in the "
-            f"target, {golden} in the golden run); their values were compared without regard to their order"
-        ]
+        end = "another shape of the same size"
+        first = f"{name}: {target} in the target, {golden} in the golden run"
+        after = "; their values were compared without regard to their order"
+        one, many = f"layout differs: 1 tensor has {end}", f"layout differs: {{}} tensors have {end}"
+        return [Note(len(rows), one, many, first, after)]
 
 
 def _names_axes(table: LeafTable, row: int) -> bool:

@@ -7,33 +7,31 @@ from collections.abc import Iterator
 
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import Absence
+from msprobe.compare.records.note import Note
 from msprobe.compare.records.source_lines import source_frame
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
 
-_PLACES = 3
+_TIMES = "once", "{} times"
 
 
 def other_code_notes(table: LeafTable, target: Dump, golden: Dump) -> list[str]:
     """Return a sentence about the places where the sides make other calls, and all values around them agree."""
-    places = Counter(_places(table, target, golden))
+    places = list(_places(table, target, golden))
     if not places:
         return []
-    shown = [f"{place} ({count} times)" if count > 1 else place for place, count in places.most_common(_PLACES)]
-    more = f", and at {len(places) - _PLACES} further places" if len(places) > _PLACES else ""
-    return [f"the code differs, and the values that follow from it agree: {'; '.join(shown)}{more}"]
+    one, many = (f"the code differs {times}, and the values that follow from it agree" for times in _TIMES)
+    return [Note(len(places), one, many, places[0])]
 
 
 def harmless_notes(table: LeafTable) -> list[str]:
     """Return a sentence about the calls of both sides that differ, and of which no difference goes on."""
     if not table.harmless:
         return []
+    end = "without consequence: what leaves the modules or the formulas around them agrees"
     first = table.entries[min(table.harmless)].name
-    return [
-        f"{len(table.harmless)} calls differ without consequence: what leaves the modules or the formulas around them "
-        f"agrees (first: {first})"
-    ]
+    return [Note(len(table.harmless), f"1 call differs {end}", f"{{}} calls differ {end}", first)]
 
 
 def not_shown_notes(table: LeafTable) -> list[str]:
@@ -44,10 +42,11 @@ def not_shown_notes(table: LeafTable) -> list[str]:
         if pair.absence is Absence.NOT_SHOWN:
             calls[pair.target is None] += 1
             first.setdefault(pair.target is None, pair.name)
+    end = "not judged: nothing that both sides record later shows their values"
     return [
-        f"{count} calls that only the {('target', 'golden run')[in_golden]} makes were not judged: nothing that both "
-        f"sides record later shows their values (first: {first[in_golden]})"
+        Note(count, f"1 call that {alone} was {end}", f"{{}} calls that {alone} were {end}", first[in_golden])
         for in_golden, count in calls.items()
+        if (alone := f"only the {('target', 'golden run')[in_golden]} makes")
     ]
 
 

@@ -178,7 +178,7 @@ class OneSidedCalls:
         if lost:
             return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
-            shown = self._is_among_gradients(number)
+            shown = excused.differences.sinks.agree or self._is_among_gradients(number)
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
             if not shown and self._is_other_state(number, key, excused):

@@ -332,16 +332,16 @@ class CompareSummary:
     ``verdict`` is ``not_comparable`` where the runs hold nothing that can be judged, else ``diverged`` where there is a
     first divergence, else ``incomplete`` where a record says that it holds data which could not be compared, or a rank
     of a step is missing on one side.
-    ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
-    only one side has, or of which a killed process left no records, and runs in the folder that were not read;
-    ``missing`` those of them that are ranks of a step of both sides, ``incomplete`` all and whatever else was not
-    compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
-    ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
-    the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
-    entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a run whose modules
-    were fed the inputs of a good one (``load``), in the order of execution, those of all steps and ranks. ``setup``
-    says what differs between the set-ups that lie beside the dumps of runs that diverged (``config_check``).
-    ``operators`` are the rows that differ by operator, where that was asked for.
+    ``reason`` says why runs are not comparable, or what limits the answer, which ``notes`` has by sentence;
+    ``unpaired`` are the steps and ranks that only one side has, or of which a killed process left no records, and runs
+    in the folder that were not read; ``missing`` those of them that are ranks of a step of both sides, ``incomplete``
+    all and whatever else was not compared (a direction, what followed when a run died, values that are null, tensors
+    without a readable file); ``results`` the result tables written. ``order_blind`` says that tensors were compared by
+    statistics that do not see the order of their elements, so that an agreement holds as far as these statistics tell.
+    ``accepted`` are the entries of ``--accept``, and what became of them. ``wrong_modules`` has every wrong module of a
+    run whose modules were fed the inputs of a good one (``load``), in the order of execution, those of all steps and
+    ranks. ``setup`` says what differs between the set-ups that lie beside the dumps of runs that diverged
+    (``config_check``). ``operators`` are the rows that differ by operator, where that was asked for.
     """
 
     verdict: VerdictText
@@ -349,6 +349,7 @@ class CompareSummary:
     golden: str
     policy: PolicyText
     reason: str = ""
+    notes: list[str] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     first_divergence: FirstDivergence | None = None
     unpaired: list[str] = field(default_factory=list)

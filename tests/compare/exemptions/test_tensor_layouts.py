@@ -26,7 +26,7 @@ def test_channels_last_is_another_layout(tmp_path: Path) -> None:
     first, last = (tensor(shape=shape, Projection=number) for shape, number in (((2, 3, 4), 0.1), ((2, 4, 3), 0.7)))
     result = _compare(tmp_path, first, last, layer_mapping=True)
     assert result.verdict == "same"
-    assert "layout differs: 1 tensors" in _notes(result) and "[2, 3, 4] in the target" in _notes(result)
+    assert "layout differs: 1 tensor has" in _notes(result) and "[2, 3, 4] in the target" in _notes(result)
 
 
 def test_an_axis_of_length_one_is_no_layout(tmp_path: Path) -> None:

@@ -72,8 +72,26 @@ def test_warnings_are_rows_that_follow() -> None:
 
 def test_an_agreement_that_no_order_supports_says_so() -> None:
     same = CompareSummary("same", "t", "g", "default", order_blind=True)
-    assert summary_text(same).startswith("Verdict: SAME (as far as these statistics tell: ")
+    assert summary_text(same).startswith("Verdict: SAME (as far as these statistics tell)\n")
+    assert "\nRemark: as far as these statistics tell: a side has no Projection" in summary_text(same)
     assert summary_text(replace(same, order_blind=False)).startswith("Verdict: SAME\n")
+
+
+def test_the_line_of_the_verdict_has_two_short_notes_and_the_number_of_the_others() -> None:
+    long = "1 call differs (first: Torch.add.0.forward.input.0: True in the target, False in the golden run)"
+    same = CompareSummary("same", "t", "g", "default", notes=[long, "the second", "the third", f"more: {long}"])
+    lines = summary_text(same).splitlines()
+    assert lines[0] == "Verdict: SAME (1 call differs; the second; 2 more)"
+    assert [line for line in lines if line.startswith("Remark: ")] == [
+        f"Remark: {note}" for note in same.notes if note != "the second"
+    ]
+
+
+def test_why_nothing_is_comparable_is_said_as_a_whole() -> None:
+    reason = "the tasks differ: statistics in the target, tensor in the golden run; record both with one of them, please"
+    assert summary_text(CompareSummary("not_comparable", "t", "g", "default", reason)) == (
+        f"Verdict: NOT COMPARABLE ({reason})"
+    )
 
 
 LINEAR, BACK = "Functional.linear.0.forward", "Functional.linear.0.backward"

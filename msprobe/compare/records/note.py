@@ -1,0 +1,59 @@
+"""Sentences beside a verdict that count things: those of several steps and ranks become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Note(str):
+    """A sentence about things of one kind, which can be added to others of its kind; everywhere else it is a text.
+
+    Args:
+        count: how many there are.
+        one: what is said of a single one: ``1 call differs``.
+        many: the same of several, with braces for their number: ``{} calls differ``.
+        first: the first of them; "" where none is named.
+        after: what is said behind it.
+    """
+
+    _parts: tuple[int, str, str, str, str]
+
+    def __new__(cls, count: int, one: str, many: str, first: str = "", after: str = "") -> Note:
+        place = f" (first: {first})" if first else ""
+        note = super().__new__(cls, f"{one if count == 1 else many.format(count)}{place}{after}")
+        note._parts = count, one, many, first, after
+        return note
+
+    def __getnewargs__(self) -> tuple[int, str, str, str, str]:  # type: ignore[override]  # those of ``__new__``
+        return self._parts
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What is said, whatever the number and the first of the things."""
+        _, _, many, _, after = self._parts
+        return many, after
+
+    def with_more_of(self, other: Note) -> Note:
+        """Return the note about these things and those of another note of the same kind."""
+        count, *words = self._parts
+        return Note(count + other._parts[0], *words)
+
+
+def not_compared(count: int, why: str, side: str) -> Note:
+    """Return the note that values of a side were not compared."""
+    return Note(
+        count, f"{why}: 1 value of the {side} was not compared", f"{why}: {{}} values of the {side} were not compared"
+    )
+
+
+def merged_notes(notes: Iterable[str]) -> list[str]:
+    """Return each sentence once, and one for all that say the same of other things, in the order of the first."""
+    found: dict[object, str] = {}
+    for note in notes:
+        key = note.kind if isinstance(note, Note) else note
+        before = found.get(key)
+        if isinstance(note, Note) and isinstance(before, Note):
+            found[key] = before.with_more_of(note)
+        else:
+            found.setdefault(key, note)
+    return list(found.values())
