@@ -88,7 +88,9 @@ def test_the_line_of_the_verdict_has_two_short_notes_and_the_number_of_the_other
 
 
 def test_why_nothing_is_comparable_is_said_as_a_whole() -> None:
-    reason = "the tasks differ: statistics in the target, tensor in the golden run; record both with one of them, please"
+    reason = (
+        "the tasks differ: statistics in the target, tensor in the golden run; record both with one of them, please"
+    )
     assert summary_text(CompareSummary("not_comparable", "t", "g", "default", reason)) == (
         f"Verdict: NOT COMPARABLE ({reason})"
     )
