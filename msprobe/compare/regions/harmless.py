@@ -59,6 +59,8 @@ from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_val
 _AS_LARGE = 0.1
 _OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 """What differs where layers are fused, split or padded."""
+_RUNNING_MEAN = ".input.1", ".input.running_mean"
+"""Where a norm gets the running mean, in the order of its arguments or by name."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 
 
@@ -240,11 +242,21 @@ class HarmlessDifferences:
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
             return False
-        if has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
+        if self._keeps_state(entry) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
         if self._writes_state(entry):
             return False
         return not self._has_overflow(entry)
+
+    def _keeps_state(self, entry: int) -> bool:
+        """Return whether a call keeps running statistics: a function keeps those that it gets."""
+        key = self._table.keys[entry]
+        given = (raw for row in self._table.rows_of(entry) for raw in self._table.tensors(row) if self._is_mean(row))
+        return has_state(key) and (is_module(key) or any(True for _ in given))
+
+    def _is_mean(self, row: int) -> bool:
+        leaf = self._table.target[row] or self._table.golden[row]
+        return leaf is not None and leaf.suffix in _RUNNING_MEAN
 
     def _is_used_elsewhere(self, row: int) -> bool:
         """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
@@ -369,7 +381,7 @@ class HarmlessDifferences:
             return other_code or all(map(self._is_shown_gradient, self._rows(entry, Role.RESULT)))
         if other_code and (self.sinks.sides.go_back or self._makes_no_floats(entry) or self._is_shown(entry)):
             overflows = any(map(self._overflows, self._rows(entry, Role.RESULT)))
-            return not (overflows or has_state(key) or self._writes_state(entry))
+            return not (overflows or self._keeps_state(entry) or self._writes_state(entry))
         if not self._is_shown(entry) or self._arises(entry):
             return False
         return self._may_be_harmless(entry) and self.sinks.make_up_for(entry)
@@ -414,16 +426,46 @@ class HarmlessDifferences:
         return any(self._kind[row] == RowKind.SHAPE for row in rows)
 
     def _makes_others_of_same(self, entry: int) -> bool:
-        """Return whether a call gets what it gets in the other run, and returns other values of the same shape."""
+        """Return whether a call gets what it gets in the other run, and returns other values of the same shape. A
+        module in which one side makes calls of its own is another implementation: there only the order counts."""
         if self._table.keys[entry].phase != Phase.FORWARD.value:
             return False  # a gradient that several slots share may lie in any of them
-        results = (self._kind[row] == RowKind.VALUE for row in self._rows(entry, Role.RESULT))
+        if entry in self._of_other_code and not any(map(self._has_another_order, self._rows(entry, Role.RESULT))):
+            return False
+        in_order = entry <= self._first_in_another_order
+        results = (
+            self._kind[row] == RowKind.VALUE and (in_order or not self._has_another_order(row))
+            for row in self._rows(entry, Role.RESULT)
+        )
         if self._measured.other_formats.any() and all(map(self._is_nearly_equal, self._rows(entry, Role.RESULT))):
             return False  # a weight in bytes is off by the same for all rows of a batch
         given = self._given_tensors(entry)
         others = self._rows(entry, Role.INPUT) or self._rows(entry, Role.PARAMETER)
         same = not others and all(map(self._is_nearly_equal, given))
         return bool(given) and same and any(results)
+
+    @cached_property
+    def _of_other_code(self) -> frozenset[int]:
+        """The modules of both sides in which one side makes forward calls of its own."""
+        found = set[int]()
+        for number in self._table.alone:
+            if self._table.keys[number].phase == Phase.FORWARD.value:
+                pair, in_golden = self._table.entries[number], self._table.entries[number].target is None
+                construct = self._dumps[in_golden].construct
+                found.update(self._modules_around(pair.name, construct, in_golden=in_golden))
+        return frozenset(found)
+
+    @cached_property
+    def _first_in_another_order(self) -> int:
+        """The first call that gets the elements of the other run in another order, behind all where none does: from
+        there on a batch may have its rows in another order, and by chance nearly the same ``Projection``."""
+        rows = (row for row in self._differing_rows.tolist() if self._role[row] == Role.INPUT)
+        first = next((row for row in rows if self._has_another_order(row)), None)
+        return len(self._table.keys) if first is None else self._table.entries_of([first])[0]
+
+    def _has_another_order(self, row: int) -> bool:
+        tensors = self._table.tensors(row)
+        return self._kind[row] == RowKind.VALUE and len(tensors) == 2 and self.sinks.twins.hold_the_same(*tensors)
 
     def _is_nearly_equal(self, row: int) -> bool:
         """Return whether the values of a row are as near as those that leave a step: rows that differ because the calls
@@ -563,7 +605,7 @@ class HarmlessDifferences:
         """Return whether a module gets other tensors than in the other run, and has neither other parameters nor a
         state."""
         gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
-        return gets_others and not self._rows(module, Role.PARAMETER) and not has_state(self._table.keys[module])
+        return gets_others and not self._rows(module, Role.PARAMETER) and not self._keeps_state(module)
 
     def _shows_gradients(self, module: int) -> bool:
         """Return whether the gradients that leave a closed module were compared."""

@@ -58,7 +58,7 @@ from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import PARAMETER
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import same_values
@@ -233,7 +233,10 @@ class OneSidedCalls:
         if not others or not any(str(raw.get("shape")) in sinks.updates.shapes[side] for raw in self._tensors(number)):
             return False
         left = [list(itertools.chain.from_iterable(own.values())) for own in states]
-        return not (self._are_among(number, others) or math.isfinite(sinks.twins.unions_distance(*left)))
+        if self._are_among(number, others) or math.isfinite(sinks.twins.unions_distance(*left)):
+            return False
+        made = sinks.sides.leaves(side, number, OUTPUT)
+        return not all(math.isfinite(sinks.twins.apart(side, raw)) for _, raw in made)
 
     @cached_property
     def _state(self) -> dict[str, tuple[_BySize, _BySize]]:

@@ -27,14 +27,20 @@ _BYTE = 2.0**-8
 def coarser_precision(table: LeafTable) -> float:
     """Return the unit round-off of the coarser precision where the runs compute in two, 0 where they do not.
 
-    Most matrix products of one run have results of another floating-point dtype than most of the other one. Then a
-    dtype is how a run was configured; where few calls have another one, it is what is wrong with them.
+    Most matrix products of one run have results of another floating-point dtype than most of the other one, or most
+    parameters (autocast, beside a model that was converted). Then a dtype is how a run was configured; where few calls
+    have another one, it is what is wrong with them.
     """
     if other_formats(table) is None and not table.alone:
         return 0.0
     forward = [key.phase == Phase.FORWARD.value for key in table.keys]
     rows = [row for entry in (products(table) & forward).nonzero()[0].tolist() for row in table.rows_of(entry)]
-    target, golden = (_usual_format(map(leaves.__getitem__, rows)) for leaves in (table.target, table.golden))
+    of_products = [_usual_format(map(one.__getitem__, rows), OUTPUT) for one in (table.target, table.golden)]
+    of_parameters = (_usual_format(one, PARAMETER) for one in (table.target, table.golden))
+    return _coarser(*of_products) or _coarser(*of_parameters)
+
+
+def _coarser(target: float, golden: float) -> float:
     return max(target, golden) if target != golden and min(target, golden) > 0.0 else 0.0
 
 
@@ -76,10 +82,10 @@ def _elements_of_matrices(dump: Dump) -> float:
     return sum(element_count(raw) for raw, shape in shapes if is_shape(shape) and len(shape) > 1)
 
 
-def _usual_format(leaves: Iterable[Leaf | None]) -> float:
-    """Return the unit round-off of most results among these leaves, 0 for none."""
-    results = (leaf.raw for leaf in leaves if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw))
-    counts = Counter(unit_roundoff(str(raw["dtype"])) for raw in results)
+def _usual_format(leaves: Iterable[Leaf | None], slot: str) -> float:
+    """Return the unit round-off of most tensors in a slot among these leaves, 0 for none."""
+    tensors = (leaf.raw for leaf in leaves if leaf is not None and leaf.slot == slot and is_tensor(leaf.raw))
+    counts = Counter(unit_roundoff(str(raw["dtype"])) for raw in tensors)
     return max(counts, key=counts.__getitem__, default=0.0)
 
 

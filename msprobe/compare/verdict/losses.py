@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from msprobe.compare.records.entries import is_module
@@ -20,28 +20,24 @@ class Losses:
     Args:
         sides: the calls of both.
         twins: what is near enough.
+        factor: by how much the gradients of the target are larger, until its optimizers get them.
     """
 
-    def __init__(self, sides: Sides, twins: Twins) -> None:
-        self._sides, self._twins = sides, twins
+    def __init__(self, sides: Sides, twins: Twins, factor: float) -> None:
+        self._sides, self._twins, self._factor = sides, twins, factor
 
     @cached_property
     def apart(self) -> float:
         """How far the losses of both sides are apart: as sums, since they add up where the passes are others, or one by
-        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too. Where all of
-        one side are among those of the other one, its others are none: what a penalty of gradients differentiates."""
+        one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too. One that is
+        scaled has gradients with its factor. Where all of one side are among those of the other one, its others are
+        none: what a penalty of gradients differentiates."""
         if not all(self.sinks):
             return math.inf
-        plain, turned = (
-            [
-                [factor * as_float(sink.raw.get(LARGEST.name)) for sink, factor in zip(sinks, factors, strict=True)]
-                for sinks, factors in zip(self.sinks, both, strict=True)
-            ]
-            for both in ([[1.0] * len(sinks) for sinks in self.sinks], self._signs)
-        )
+        plain, scaled = [1.0, 1.0], [1.0 / self._factor, 1.0]
+        ways = ([[one] * len(own) for one, own in zip(both, self.sinks, strict=True)] for both in (plain, scaled))
+        apart = min(map(self._sums_apart, (*ways, self._signs)))
         raws = [sink.raw for sinks in self.sinks for sink in sinks]
-        size = max(sum(map(abs, values)) for values in plain)
-        apart = min(abs(math.fsum(one[0]) - math.fsum(one[1])) for one in (plain, turned)) / max(size, 1e-300)
         if apart <= self._twins.allowed(*raws):
             return apart
         fewer, more = sorted(self.sinks, key=len)
@@ -49,6 +45,15 @@ class Losses:
         if math.isfinite(among) and len(fewer) < len(more):
             return among
         return max(self._twins.apart(side, sink.raw) for side in (0, 1) for sink in self.sinks[side])
+
+    def _sums_apart(self, factors: Sequence[Sequence[float]]) -> float:
+        """Return how far the sums of both sides are apart, relative to the larger one, with these factors."""
+        values = [
+            [factor * as_float(sink.raw.get(LARGEST.name)) for sink, factor in zip(sinks, own, strict=True)]
+            for sinks, own in zip(self.sinks, factors, strict=True)
+        ]
+        size = max(sum(map(abs, one)) for one in values)
+        return abs(math.fsum(values[0]) - math.fsum(values[1])) / max(size, 1e-300)
 
     @property
     def _signs(self) -> list[list[float]]:

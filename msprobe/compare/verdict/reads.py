@@ -39,13 +39,18 @@ class Reads:
     def __init__(self, dumps: Sequence[Dump], coarsest: float) -> None:
         self._dumps, self._coarsest = dumps, coarsest
 
-    def are_others(self, losses: Sequence[float] = ()) -> bool:
+    def are_others(self, losses: Sequence[float] = (), results: Sequence[Sequence[float]] = ((), ())) -> bool:
         """Return whether both programs read as many numbers without a like, leaving out what they read of ``losses``,
-        which are known to agree."""
+        which are known to agree. They do not where one of them reads what is among the ``results`` of the other one,
+        as the norm that it clips by, and the other one something else."""
         if math.isfinite(self.apart):
             return False
-        target, golden = (sum(element_count(read.raw) for read in own) for own in self.others(losses))
-        return 0 < target == golden
+        left = self.others(losses)
+        target, golden = map(_count, left)
+        if not 0 < target == golden or any(not len(read.numbers) for own in left for read in own):
+            return 0 < target == golden
+        made = [[Read({}, np.array([*own]), "", ())] if own else [] for own in results]
+        return _count(self._without_like(left[0], made[1])) == _count(self._without_like(left[1], made[0]))
 
     def others(self, losses: Sequence[float] = ()) -> tuple[list[Read], list[Read]]:
         """Return by side what is read and has no like among what the other program reads, nor among ``losses``, their
@@ -58,6 +63,8 @@ class Reads:
         return self._without_like(target, [*golden, *known]), self._without_like(golden, [*target, *known])
 
     def _without_like(self, own: Sequence[Read], others: Sequence[Read]) -> list[Read]:
+        if not others:
+            return list(own)
         ends = np.cumsum([len(read.numbers) for read in own])
         apart = np.split(_nearest(own, others, self._twins), ends[:-1])
         return [read for read, one in zip(own, apart, strict=True) if not np.isfinite(one).all()]
@@ -102,6 +109,11 @@ class Reads:
     def _reads(self) -> tuple[list[Read], list[Read]]:
         target, golden = (list(_reads(dump)) for dump in self._dumps)
         return target, golden
+
+
+def _count(reads: Sequence[Read]) -> float:
+    """Return how many numbers are read."""
+    return sum(element_count(read.raw) for read in reads)
 
 
 def _reads(dump: Dump) -> Iterator[Read]:

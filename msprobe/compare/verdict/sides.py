@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, stem_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.twins import Mark, Raw, mark_of
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
-from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import is_float, is_part
 
 
@@ -96,7 +96,8 @@ class Sides:
 
 
 class Uses:
-    """The calls outside of all modules, and of the outermost ones, by what they get.
+    """The calls outside of all modules, and of the outermost ones, by what they get; those of all modules by their
+    parameters, which a program may make (``torch.func.functional_call``).
 
     Args:
         sides: the calls of both sides.
@@ -109,6 +110,8 @@ class Uses:
         self._parts: list[tuple[int, Raw]] = []
         made = frozenset(mark_of(raw) for entry in sides.forward(side) for _, raw in sides.leaves(side, entry, OUTPUT))
         for entry in sides.forward(side):
+            for _, parameter in sides.leaves(side, entry, PARAMETER):
+                self._by_value.setdefault(mark_of(parameter), []).append(entry)
             if sides.key(entry).parent:
                 continue
             for _, given in sides.leaves(side, entry, INPUT):
@@ -123,9 +126,29 @@ class Uses:
     def of(self, raw: Raw, after: int) -> Iterator[int]:
         """Yield the calls after an entry that get a value, or what may be a part of it: a smaller value that no
         recorded call makes."""
-        found = set(self.of_whole(raw))
+        found = {*self.of_whole(raw), *(entry for entry, _ in self._parts_of(raw, after))}
+        return (entry for entry in sorted(found) if entry > after)
+
+    def slices_of(self, raw: Raw, after: int) -> list[Raw]:
+        """Return what calls after an entry get that may be a slice of a value: its shape without an axis, or with one
+        that is shorter."""
+        return [part for _, part in self._parts_of(raw, after) if _is_slice(part.get("shape"), raw.get("shape"))]
+
+    def _parts_of(self, raw: Raw, after: int) -> Iterator[tuple[int, Raw]]:
         count = element_count(raw)
         for entry, part in self._parts:
-            if entry > after and entry not in found and element_count(part) < count and is_part(part, raw):
-                found.add(entry)
-        return (entry for entry in sorted(found) if entry > after)
+            if entry > after and element_count(part) < count and is_part(part, raw):
+                yield entry, part
+
+
+def _is_slice(shape: Any, whole: Any) -> bool:
+    if not (is_shape(shape) and is_shape(whole)):
+        return False
+    axes = (axis for axis, length in enumerate(whole) if length > 1)
+    return any(list(shape) == whole[:axis] + whole[axis + 1 :] or _is_shorter(shape, whole, axis) for axis in axes)
+
+
+def _is_shorter(shape: Sequence[int], whole: Sequence[int], axis: int) -> bool:
+    return len(shape) == len(whole) and all(
+        own < other if at == axis else own == other for at, (own, other) in enumerate(zip(shape, whole, strict=True))
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
-from msprobe.trace.leaves import as_float
+from msprobe.trace.leaves import as_float, element_count
 from msprobe.trace.likeness import is_float
 from msprobe.trace.values import signature_of
 
@@ -69,12 +69,12 @@ class Sinks:
         target, golden = (_tensors(leaves) for leaves in (table.target, table.golden))
         folders = [dump.tensor_folder for dump in dumps]
         self.twins, self.sides = Twins((target, golden), self.coarsest, folders), Sides(table)
-        self._losses = Losses(self.sides, self.twins)
+        self._losses = Losses(self.sides, self.twins, table.gradient_factor)
         self._gradients = Gradients(table, self._kind, self._worst, self.sides, self.twins)
         self._dumps, self._reads = dumps, Reads(dumps, self.coarsest)
         self._next_agrees = next_agrees or (lambda: False)
         self._apart: dict[tuple[int, int], float] = {}
-        self._wholes_apart: dict[_Place, float] = {}
+        self._wholes_apart: dict[tuple[int, _Place], float] = {}
 
     @cached_property
     def apart(self) -> float:
@@ -158,7 +158,12 @@ class Sinks:
     @cached_property
     def reads_are_others(self) -> bool:
         """Whether the programs read other numbers."""
-        return self._reads.are_others(self._known_losses)
+        return self._reads.are_others(self._known_losses, [list(self._scalar_results(side)) for side in (0, 1)])
+
+    def _scalar_results(self, side: int) -> Iterator[float]:
+        """Yield the single numbers that forward calls of a side return."""
+        for entry in self.sides.forward(side):
+            yield from (as_float(raw.get(LARGEST.name)) for _, raw in self.sides.scalars(side, entry, OUTPUT))
 
     @cached_property
     def _known_losses(self) -> list[float]:
@@ -290,25 +295,39 @@ class Sinks:
     def _result_apart(self, side: int, sink: Sink) -> float:
         """Return how far a result is from its twin. One without counterpart of its shape may be a part, or a batch, of
         what the other side computes: then all such results of the module are compared as a whole, or what is made of
-        it, or what the program reads in the end. Of several results of a call one that nothing gets leaves the step no
+        it, or what the program reads in the end. Of one that calls get in slices alone, these are compared: what a
+        decoder returns for padding is for nobody. Of several results of a call one that nothing gets leaves the step no
         more than a local variable does."""
         apart = self._alone_or_whole_apart(side, sink)
-        if math.isfinite(apart) or self._has_counterpart(sink.row):
+        if math.isfinite(apart):
             return apart
+        uses, others = self._uses[side], self._other_results(side, sink)
+        if not uses.of_whole(sink.raw):
+            slices = uses.slices_of(sink.raw, sink.entry)
+            if slices and self._has_counterpart(sink.row):
+                return max(self.twins.apart(side, one) for one in slices)
+            if not slices and any(mark_of(other.raw) in self._shown[side] for other in others):
+                return 0.0
+        if self._has_counterpart(sink.row):
+            return math.inf
         if math.isfinite(self._reads.apart):
             return self._reads.apart
         if self._has_rows(side, sink.row, sink.raw):
             return 0.0
-        if any(True for _ in self._uses[side].of(sink.raw, sink.entry)):
+        if any(True for _ in uses.of(sink.raw, sink.entry)):
             return self._uses_apart(side, sink.entry, sink.raw)
-        others = (other for other in self._results[side] if other.entry == sink.entry and other.row != sink.row)
         return min((self._alone_or_whole_apart(side, other) for other in others), default=math.inf)
+
+    def _other_results(self, side: int, sink: Sink) -> list[Sink]:
+        """Return what the call of a result returns beside it."""
+        results = self.sides.leaves(side, sink.entry, OUTPUT)
+        return [Sink(sink.entry, row, raw) for row, raw in results if row != sink.row]
 
     def _alone_or_whole_apart(self, side: int, sink: Sink) -> float:
         apart = self._value_apart(side, sink.row, sink.raw)
         if math.isfinite(apart) or self._has_counterpart(sink.row):
             return apart
-        return self._whole_apart(self._place(side, sink.entry, sink.row))
+        return self._whole_apart(side, self._place(side, sink.entry, sink.row))
 
     def _has_counterpart(self, row: int) -> bool:
         """Return whether both sides have a value of one shape in a row, of a module that both call as often: else they
@@ -335,11 +354,15 @@ class Sinks:
         leaf = (self._table.target, self._table.golden)[side][row]
         return self.sides.key(entry).stem, "" if leaf is None else leaf.suffix
 
-    def _whole_apart(self, place: _Place) -> float:
-        """Return how far all results of a function or module are apart as a whole, whatever calls make them."""
-        if place not in self._wholes_apart:
-            self._wholes_apart[place] = self.twins.joined_distance(*(wholes.get(place, ()) for wholes in self._wholes))
-        return self._wholes_apart[place]
+    def _whole_apart(self, side: int, place: _Place) -> float:
+        """Return how far all results of a function or module are apart as a whole, whatever calls make them: from those
+        of its own on the other side, or of any one there that returns as many elements."""
+        if (side, place) not in self._wholes_apart:
+            own, others = self._wholes[side].get(place, ()), self._wholes[1 - side]
+            like = (one for one in others.values() if len(one) + len(own) > 2 and _size(one) == _size(own))
+            wholes = itertools.chain([others.get(place, ())], like)
+            self._wholes_apart[side, place] = min(self.twins.joined_distance(own, whole) for whole in wholes)
+        return self._wholes_apart[side, place]
 
     @cached_property
     def _wholes(self) -> tuple[dict[_Place, list[Raw]], dict[_Place, list[Raw]]]:
@@ -463,6 +486,10 @@ def _largest(parts: Iterator[float]) -> float:
         if apart == math.inf:
             break
     return largest
+
+
+def _size(raws: Iterable[Raw]) -> float:
+    return sum(map(element_count, raws))
 
 
 def _tensors(leaves: Sequence[Leaf | None]) -> Iterator[Raw]:

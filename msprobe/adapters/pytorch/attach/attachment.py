@@ -35,6 +35,7 @@ from msprobe.adapters.pytorch.attach.models import Call, Model, Models, not_name
 from msprobe.adapters.pytorch.attach.module_tree import (
     is_differentiable,
     is_made_now,
+    is_part_of_formula,
     leaves_below,
     leaves_given,
     leaves_of,
@@ -235,7 +236,7 @@ class Attachment:
     def _observed_grad(self, slot: Slot) -> Any:
         def grad(*args: Any, **kwargs: Any) -> Any:
             result = slot.function(*args, **kwargs)
-            if not is_traced() and self._may_be_alone():
+            if not is_traced() and self._may_be_alone() and not is_part_of_formula(tensors_in((result,))):
                 inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
                 self._differentiated(leaves_below(tensors_in((inputs,))))
             return result
@@ -339,6 +340,7 @@ class Attachment:
         if module is None or self._disabled:
             return
         self._end_alone()
+        self._complete &= not self._iterations.goes_round(module, site)
         self._end_if_complete()
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()

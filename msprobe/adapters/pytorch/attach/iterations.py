@@ -65,6 +65,8 @@ class Iterations:
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
+        self._behind: set[tuple[int, Site]] = set()  # first made behind an update of this iteration
+        self._rounds: set[tuple[int, Site]] = set()  # those of them that are made again inside of an iteration
         self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
         self._entries: set[tuple[int, Site]] = set()  # made since the end of the last iteration, before this one
         self._beginnings: set[tuple[int, Site]] = set()  # the entries of all iterations with an update
@@ -78,6 +80,7 @@ class Iterations:
         """Begin the next iteration."""
         self.went_backward = self._complete = False
         self._updated.clear()
+        self._behind.clear()
         self._called = set()
         self._parts.clear()
         if self._before:
@@ -110,14 +113,17 @@ class Iterations:
         """Take note of a call of a model, or of a part of it, that belongs to this iteration."""
         self._called.add(id(model))
         self._parts.add(id(part))
-        self._since.add((id(model), site))
+        self.note(model, site)
         given = [_Seen(weakref.ref(one), one._version, None) for one in differentiated(model)[:MOST_LEAVES]]
         if given:
             self._given[id(model), site] = given
 
     def note(self, owner: Any, site: Site) -> None:
-        """Take note of a call in this iteration that is none of a model."""
-        self._since.add((id(owner), site))
+        """Take note of a call in this iteration."""
+        call = id(owner), site
+        if self._updated and call not in self._before | self._since:
+            self._behind.add(call)
+        self._since.add(call)
 
     def begin_with(self, site: Site, leaves: Iterable[torch.Tensor]) -> None:
         """Take note of the leaves that the first function of the iteration is called with."""
@@ -160,6 +166,8 @@ class Iterations:
             method: what is called of it, with a dot in front.
         """
         call = id(owner), site
+        if self.goes_round(owner, site):
+            return False
         name = "a function" if owner is None else f"{type(owner).__name__}{method}"
         if self._is_repeated_in(self._before, call):
             self._ended_by(f"before {name} is called from the same place again after an update")
@@ -173,6 +181,16 @@ class Iterations:
             )
             return True
         return False
+
+    def goes_round(self, owner: Any, site: Site) -> bool:
+        """Return whether a call is made again in a loop inside of the iteration: its first one came behind an update,
+        and no iteration before was without it (a model that is trained after another one begins in the last iteration
+        of that), or this was so in an earlier one."""
+        call = id(owner), site
+        if call not in self._behind or (self._last and call not in self._rounds):
+            return False
+        self._rounds.add(call)
+        return True
 
     def _is_given_others(self, owner: Any, call: tuple[int, Site]) -> bool:
         """Return whether a transform of ``torch.func`` differentiates by other values than in the call before."""
@@ -265,11 +283,17 @@ class ChangesByHand:
         self._left: set[tuple[int, int]] | None = None  # the gradients that a backward pass has left
 
     def watch(self, model: nn.Module, optimized: bool) -> None:
-        """Look at the parameters of a model too, as they are now."""
+        """Look at the parameters of a model too, as they are now, but for those that another one has, as a model that
+        this one is a part of."""
         if id(model) in self._models:
             return
         self._models.add(id(model))
-        self.look_at((one for one in parameters_in(model) if one.requires_grad), optimized)
+        own = (one for one in parameters_in(model) if one.requires_grad)
+        self.look_at((one for one in own if not self._is_seen(one)), optimized)
+
+    def _is_seen(self, parameter: torch.Tensor) -> bool:
+        seen = self._seen.get(id(parameter))
+        return seen is not None and seen.parameter() is parameter
 
     def look_at(self, parameters: Iterable[torch.Tensor], optimized: bool = False) -> None:
         """Look at parameters, as they are now."""

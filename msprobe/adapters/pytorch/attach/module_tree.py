@@ -132,6 +132,21 @@ def leaves_below(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return [one for one in inside if not functorch.is_functorch_wrapped_tensor(one)]
 
 
+def is_part_of_formula(gradients: Iterable[torch.Tensor]) -> bool:
+    """Return whether gradients can be differentiated again, below the transform that returns them: an inner step of
+    meta learning, forces of an energy. They are values of the forward pass."""
+    inside = (functorch.get_unwrapped(one) if functorch.is_gradtrackingtensor(one) else one for one in gradients)
+    return any(level.requires_grad for one in inside for level in _levels(one))
+
+
+def _levels(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield a tensor, and what it is inside of each transform around it."""
+    yield tensor
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+        yield tensor
+
+
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors among values, and in the lists and tuples among them."""
     for value in values:

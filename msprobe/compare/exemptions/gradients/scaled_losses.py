@@ -96,8 +96,8 @@ def _ratios(table: LeafTable, rows: Iterator[int]) -> Iterator[tuple[float, floa
 
 
 def _reaches_optimizer(table: LeafTable, factor: float) -> bool:
-    """Return whether optimizers get tensors that have the factor, or what clipping has left of it, or none of their
-    calls is of both sides.
+    """Return whether optimizers get tensors that have the factor, or what clipping has left of it; where none of their
+    calls is of both sides, whether clipping does, or nothing shows it.
 
     Clipping may get the factor where the gradients are divided afterwards: too much is clipped then, and what the
     optimizer gets is smaller where the factor is larger than 1.
@@ -107,7 +107,9 @@ def _reaches_optimizer(table: LeafTable, factor: float) -> bool:
         if key.parent in ratios and table.entries[number].of_both:
             rows = (row for row in table.rows_of(number) if (leaf := table.target[row]) and leaf.slot == INPUT)
             ratios[key.parent] += [ratio for ratio, _ in _ratios(table, rows)]
-    if not ratios[OPTIMIZER] or any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[OPTIMIZER]):
+    if not ratios[OPTIMIZER]:
+        return not ratios[CLIPPING] or any(abs(ratio - 1.0) > _NEAR for ratio in ratios[CLIPPING])
+    if any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[OPTIMIZER]):
         return True
     if not any(abs(ratio / factor - 1.0) <= _NEAR for ratio in ratios[CLIPPING]):
         return False
