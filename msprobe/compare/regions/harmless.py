@@ -500,9 +500,10 @@ class HarmlessDifferences:
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
-        them, gradients, and what a loss, or a later call, is made of."""
+        them, gradients, and what a loss, or a later call, is made of; of positions and truth values what is chosen by
+        them, which no record says."""
         key = self._table.keys[entry]
-        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
             return True
         results = self._rows(entry, Role.RESULT)
         return all(self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)

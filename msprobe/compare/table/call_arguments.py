@@ -128,6 +128,7 @@ def _paired(signature: _Signature, sides: tuple[dict[str, list[Leaf]], ...], pha
             target, golden = _with_nulls(target, golden), _with_nulls(golden, target)
         elif not target or not golden:
             target, golden = target or _defaults(parameter, golden), golden or _defaults(parameter, target)
+        target, golden = _as_numbers(target, golden), _as_numbers(golden, target)
         if parameter.numbers and len(target) != len(golden):
             target, golden = _repeated(target, golden), _repeated(golden, target)
         for place in range(max(len(target), len(golden))):
@@ -146,6 +147,15 @@ def _defaults(parameter: _Parameter, given: Sequence[Leaf]) -> list[Leaf]:
 
 def _recorded(value: Any) -> Any:
     return None if value is None else {"type": type(value).__name__, "value": value}
+
+
+def _as_numbers(leaves: list[Leaf], others: Sequence[Leaf]) -> list[Leaf]:
+    """Return a size, which a call is given as one value, as the numbers that the other side gives in its place."""
+    values = leaves[0].raw.get("value") if len(leaves) == 1 and isinstance(leaves[0].raw, dict) else None
+    each = [one.raw.get("value") for one in others if isinstance(one.raw, dict)]
+    if not isinstance(values, list) or len(values) != len(others) or any(isinstance(value, list) for value in each):
+        return leaves
+    return [Leaf(other.suffix, INPUT, _recorded(value)) for other, value in zip(others, values, strict=True)]
 
 
 def _repeated(leaves: list[Leaf], others: Sequence[Leaf]) -> list[Leaf]:

@@ -29,7 +29,7 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
-from msprobe.trace.leaves import as_float, element_count
+from msprobe.trace.leaves import as_float, element_count, is_shape
 from msprobe.trace.likeness import is_float
 from msprobe.trace.values import signature_of
 
@@ -161,8 +161,8 @@ class Sinks:
         return self._reads.are_others(self._known_losses, [list(self._scalar_results(side)) for side in (0, 1)])
 
     def _scalar_results(self, side: int) -> Iterator[float]:
-        """Yield the single numbers that forward calls of a side return."""
-        for entry in self.sides.forward(side):
+        """Yield the single numbers that calls of a side return, also those of clipping."""
+        for entry in range(len(self._table.keys)):
             yield from (as_float(raw.get(LARGEST.name)) for _, raw in self.sides.scalars(side, entry, OUTPUT))
 
     @cached_property
@@ -356,10 +356,10 @@ class Sinks:
 
     def _whole_apart(self, side: int, place: _Place) -> float:
         """Return how far all results of a function or module are apart as a whole, whatever calls make them: from those
-        of its own on the other side, or of any one there that returns as many elements."""
+        of its own on the other side, or of any one there that returns as many rows of one shape."""
         if (side, place) not in self._wholes_apart:
             own, others = self._wholes[side].get(place, ()), self._wholes[1 - side]
-            like = (one for one in others.values() if len(one) + len(own) > 2 and _size(one) == _size(own))
+            like = (one for one in others.values() if _size(one) == _size(own) and _are_of_one_axis([*own, *one]))
             wholes = itertools.chain([others.get(place, ())], like)
             self._wholes_apart[side, place] = min(self.twins.joined_distance(own, whole) for whole in wholes)
         return self._wholes_apart[side, place]
@@ -490,6 +490,13 @@ def _largest(parts: Iterator[float]) -> float:
 
 def _size(raws: Iterable[Raw]) -> float:
     return sum(map(element_count, raws))
+
+
+def _are_of_one_axis(raws: Iterable[Raw]) -> bool:
+    """Return whether tensors have other lengths in one axis alone, along which they may be put together."""
+    shapes = {tuple(raw["shape"]) if is_shape(raw.get("shape")) else () for raw in raws}
+    axes = list(zip(*shapes, strict=True)) if len(set(map(len, shapes))) == 1 else []
+    return sum(len(set(lengths)) > 1 for lengths in axes) == 1
 
 
 def _tensors(leaves: Sequence[Leaf | None]) -> Iterator[Raw]:

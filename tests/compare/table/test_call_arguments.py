@@ -19,7 +19,7 @@ F, nn = torch.nn.functional, torch.nn
 WORDS: dict[str, tuple[Callable[[Any, Any], Any], ...]] = {
     "layer_norm": (
         lambda h, w: F.layer_norm(h, (8,), w, w.exp()),
-        lambda h, w: F.layer_norm(h, normalized_shape=(8,), bias=w.exp(), weight=w, eps=1e-5),
+        lambda h, w: F.layer_norm(h, normalized_shape=w.shape, bias=w.exp(), weight=w, eps=1e-5),
         lambda h, w: F.layer_norm(h, normalized_shape=(8,), bias=w.exp(), weight=w, eps=1.1e-5),
     ),
     "relu": (lambda h, w: F.relu(h), lambda h, w: nn.ReLU()(h), lambda h, w: nn.Hardtanh(0.0, 0.5)(h)),

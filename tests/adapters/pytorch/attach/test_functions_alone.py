@@ -189,6 +189,41 @@ def test_inner_steps_are_of_one_iteration(steps_of: Callable[[Callable[[], objec
     assert [len(calls) for calls in steps_of(learn_to_learn)] == [3, 3]
 
 
+def inner_steps(fast: list[torch.Tensor], x: torch.Tensor) -> list[torch.Tensor]:
+    for _ in range(2):
+        gradients = torch.func.grad(loss)(fast, x)
+        fast = [one - 0.1 * gradient for one, gradient in zip(fast, gradients, strict=True)]
+    return fast
+
+
+def of_tasks(parameters: list[torch.Tensor]) -> torch.Tensor:
+    tasks = torch.stack([X, 2.0 * X])
+    return torch.func.vmap(lambda x: loss(inner_steps(parameters, x), x))(tasks).mean()
+
+
+def of_forces(parameters: list[torch.Tensor]) -> torch.Tensor:
+    forces = torch.func.vmap(torch.func.grad(lambda x: torch.tanh(F.linear(x, *parameters)).sum()))(X)
+    return F.linear(forces, *parameters).square().mean()
+
+
+@pytest.mark.parametrize("of", [of_tasks, of_forces])
+@pytest.mark.parametrize("by", ["grad of autograd", "transform"])
+def test_gradients_inside_of_a_formula_end_no_iteration(
+    steps_of: Callable[[Callable[[], object]], Steps], of: Callable[[list[torch.Tensor]], torch.Tensor], by: str
+) -> None:
+    def train() -> None:
+        parameters = weights()
+        for _ in range(3):
+            if by == "transform":
+                gradients = torch.func.grad(of)([one.detach() for one in parameters])
+            else:
+                gradients = torch.autograd.grad(of(parameters), parameters)
+            by_hand(parameters, gradients)
+
+    steps = steps_of(train)
+    assert len(steps) == 3 and len(set(map(len, steps))) == 1
+
+
 def test_parameters_that_are_made_as_such_are_known_at_the_first_backward_pass(
     steps_of: Callable[[Callable[[], object]], Steps], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -239,6 +239,18 @@ def test_a_model_that_is_made_in_inference_mode_is_recorded(capsys: pytest.Captu
     assert "is attached to Net;" in capsys.readouterr().err  # also where it is gone at the end
 
 
+def test_a_look_at_parts_hides_no_update_by_hand() -> None:
+    with followed() as notes:
+        model = Net()
+        parameters = list(model.parameters())
+        for number in range(4):
+            gradients = torch.autograd.grad(loss(model), parameters)
+            with torch.no_grad():
+                torch._foreach_sub_(parameters, [0.1 * gradient for gradient in gradients])
+                _ = model.b(torch.relu(model.a(X))) if number % 2 else None
+    assert len(notes.iterations) == 4
+
+
 def test_a_look_at_what_is_trained_by_hand_belongs_to_no_iteration() -> None:
     with followed() as notes:
         model = Net()
@@ -579,6 +591,25 @@ def test_optimizers_that_were_there_before_are_seen() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert notes.iterations == [{"Net"}] * 2
+
+
+@pytest.mark.parametrize("every", [1, 2], ids=["always", "every second time"])
+def test_a_loop_inside_of_an_iteration_ends_none(*, every: int) -> None:
+    """As in soft actor-critic: the policy is trained several times behind each update of the value."""
+    with followed() as notes:
+        actor, critic = Generator(), Discriminator()
+        of_actor, of_critic = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+        places = places_of_calls(actor, notes)
+        for number in range(4):
+            of_critic.zero_grad()
+            critic(X).square().mean().backward()
+            of_critic.step()
+            for _ in range(2 if number % every == 0 else 0):
+                of_actor.zero_grad()
+                critic(actor(X)).mean().backward()
+                of_actor.step()
+    assert len(notes.iterations) == 4
+    assert [number for number, _ in places] == [number for number in range(0, 4, every) for _ in range(2)]
 
 
 def test_actor_and_critic_with_a_rollout_between() -> None:

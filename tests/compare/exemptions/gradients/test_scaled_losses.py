@@ -37,15 +37,15 @@ class Model(nn.Module):
 def train(folder: Path, way: str, level: str = "mix") -> None:
     """Record two steps.
 
-    Words of ``way``: ``scaler`` and ``by hand`` scale the loss, ``adam`` is another optimizer, ``clip`` and ``wide``
-    clip. Faults are ``more`` (a larger loss), ``cut``, ``larger``, ``half`` (divided too little), ``never`` and
-    ``early`` (clipped before the division).
+    Words of ``way``: ``scaler`` and ``by hand`` scale the loss, ``adam`` and ``foreach`` are other optimizers, ``clip``
+    and ``wide`` clip. Faults are ``more`` (a larger loss), ``cut``, ``larger``, ``half`` (divided too little),
+    ``never`` and ``early`` (clipped before the division).
     """
     forget()
     torch.manual_seed(0)
     model, scaler = Model(way), torch.amp.GradScaler("cpu", init_scale=SCALE, enabled="scaler" in way)
     kind = torch.optim.Adam if "adam" in way else torch.optim.SGD
-    optimizer = kind(model.parameters(), lr=0.1)
+    optimizer = kind(model.parameters(), lr=0.1, foreach="foreach" in way)
     debugger = PrecisionDebugger({"dump_path": str(folder), "level": level, "task": "statistics"})
     x, y = torch.randn(2, 5, 6), torch.tensor([0, 1, 2, 1, 0])
     for step in range(2):
@@ -71,7 +71,14 @@ def train(folder: Path, way: str, level: str = "mix") -> None:
     forget()
 
 
-WAYS = [("scaler", ""), ("by hand", ""), ("by hand", "scaler"), ("scaler adam", "adam"), ("by hand clip", "clip")]
+WAYS = [
+    ("scaler clip foreach adam", "clip adam"),
+    ("scaler", ""),
+    ("by hand", ""),
+    ("by hand", "scaler"),
+    ("scaler adam", "adam"),
+    ("by hand clip", "clip"),
+]
 
 
 @pytest.mark.parametrize(("way", "other"), WAYS)
