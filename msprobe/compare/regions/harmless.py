@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -50,7 +50,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float
@@ -237,7 +237,7 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
+        wrong = (row for row in parameters if self._kind[row] not in forms)
         if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
@@ -257,13 +257,6 @@ class HarmlessDifferences:
     def _is_mean(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]
         return leaf is not None and leaf.suffix in _RUNNING_MEAN
-
-    def _is_used_elsewhere(self, row: int) -> bool:
-        """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
-        calls come in another order."""
-        if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
-            return False  # a value that is so near may be a twin of the same parameter before an update
-        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -351,18 +344,9 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
+        if not all(map(self.sinks.row_has_twins, given)):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
-
-    def _is_shown_by(self, row: int, results: Sequence[int]) -> bool:
-        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
-        mask in another form, of which a softmax makes the same."""
-        size = min(_largest(raw) for raw in self._table.tensors(row))
-        return all(
-            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
-            for one in results
-        )
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
@@ -517,7 +501,7 @@ class HarmlessDifferences:
         if first is None or self._kind[first] == RowKind.UNCHECKED or self._differs(first):
             return False
         wrong = [row for rows in self._rows_that_differ.get(entry, {}).values() for row in rows]
-        return all(self._is_further_result(row) or self._is_mask(row) for row in wrong)
+        return all(map(self._is_mask, wrong))
 
     def _is_mask(self, row: int) -> bool:
         """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
@@ -547,17 +531,6 @@ class HarmlessDifferences:
         inside = max((float(self._worst[row]) for row in rows), default=0.0)
         results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
         return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
-
-    def is_in_closed_module(self, entry: int, name: str, construct: Mapping[str, Any]) -> bool:
-        """Return whether the innermost module of both sides around an entry of one side is closed.
-
-        Args:
-            entry: the number of the entry.
-            name: its name.
-            construct: the parents of the side that has it.
-        """
-        module = next(self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None), None)
-        return module is not None and self._is_closed(module)
 
     def _rows(self, entry: int, role: Role) -> list[int]:
         """Return the rows of a role that differ."""
@@ -594,9 +567,9 @@ class HarmlessDifferences:
         module around it."""
         passed = False
         for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
-            if self._is_closed(module) and (not passed or self._shows_gradients(module)):
+            if self._is_closed(module):
                 own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
-                return module if all(map(self._is_further_result, own)) else None
+                return None if own else module
             if not self._only_passes_on(module):
                 return None
             passed = True
@@ -607,11 +580,6 @@ class HarmlessDifferences:
         state."""
         gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
         return gets_others and not self._rows(module, Role.PARAMETER) and not self._keeps_state(module)
-
-    def _shows_gradients(self, module: int) -> bool:
-        """Return whether the gradients that leave a closed module were compared."""
-        backward = self._backward_of(module)
-        return backward is not None and not self._follows(backward) and any(self._results(backward))
 
     def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
         """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
@@ -641,7 +609,7 @@ class HarmlessDifferences:
         follows = backward is not None and self._follows(backward)
         results += [] if backward is None or follows else self._results(backward)
         wrong = (row for row in results if self._kind[row] == RowKind.UNCHECKED or self._differs(row))
-        if not all(map(self._is_further_result, wrong)):
+        if any(True for _ in wrong):
             return False
         if follows:
             return True
@@ -663,17 +631,6 @@ class HarmlessDifferences:
         for row in self._table.rows_of(entry):
             if self._role[row] == Role.RESULT and self._is_tensor(row):
                 yield row
-
-    def _is_further_result(self, row: int) -> bool:
-        """Return whether a row is a result of a forward call after the first one, that one side does not return
-        (attention weights): what uses it shows whether it is missing."""
-        (entry,) = self._table.entries_of([row])
-        if self._role[row] != Role.RESULT or self._kind[row] not in _NOT_RETURNED:
-            return False
-        if self._table.keys[entry].phase != Phase.FORWARD.value:
-            return False
-        first = next(self._results(entry))
-        return first != row and self._kind[first] != RowKind.UNCHECKED and not self._differs(first)
 
     def _is_tensor(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]
@@ -750,11 +707,6 @@ class HarmlessDifferences:
             if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
         ]
         return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
-
-
-def _largest(raw: Mapping[str, Any]) -> float:
-    """Return the size of the largest element of a recorded tensor, in units of the data."""
-    return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST))
 
 
 def _is_inside(key: EntryKey, path: str) -> bool:

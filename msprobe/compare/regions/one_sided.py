@@ -17,7 +17,6 @@ values (task ``structure``) and the policy ``reference`` take every such call fo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,6 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_modes import CallModes, validates
-from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
     OF_PARAMETERS,
     OPTIMIZER,
@@ -60,8 +58,6 @@ from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
-from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import same_values
 
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
 _BySize = dict[float, list[Mapping[str, Any]]]
@@ -174,11 +170,12 @@ class OneSidedCalls:
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, excused)
+            lost = self._is_lost_gradient(number, key)
         if lost:
             return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
-            shown = excused.differences.sinks.agree or self._is_among_gradients(number)
+            sinks, side = excused.differences.sinks, self.table.entries[number].target is None
+            shown = sinks.agree or all(sinks.has_like_gradient(side, raw) for raw in self._tensors(number))
         else:
             shown = key.phase != Phase.FORWARD.value or number < self._last_pair
             if not shown and self._is_other_state(number, key, excused):
@@ -197,14 +194,6 @@ class OneSidedCalls:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
         stems, calls = self._paired_calls[self.table.entries[number].target is None]
         return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
-
-    def _dies_out(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
-        """Return whether a lost gradient is one inside a module whose own gradients agree."""
-        pair = self.table.entries[number]
-        name, construct = pair.name, (self.dumps.target if pair.golden is None else self.dumps.golden).construct
-        if is_module(key):
-            name = parent_of(construct, in_phase(name, Phase.FORWARD.value)) or ""
-        return key.phase == Phase.BACKWARD.value and excused.differences.is_in_closed_module(number, name, construct)
 
     def _is_lost_call(self, number: int, key: EntryKey) -> bool:
         """Return whether a forward call is a result by itself: a weight update, a collective or a module, of which
@@ -225,61 +214,37 @@ class OneSidedCalls:
 
     def _is_other_state(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
-        side calls the same function, but never with these values, nor all together where parameters are fused. What has
+        side calls the same function, but has this result nowhere, nor all together where parameters are fused. What has
         the shape of no parameter of its side, and of nothing that an optimizer leaves, is data of the next step."""
-        states = self._state[key.stem] if not key.parent and works_in_place(key.stem) else ({}, {})
+        states = self._state[key.stem] if not key.parent and works_in_place(key.stem) else ([], [])
         side, sinks = self.table.entries[number].target is None, excused.differences.sinks
-        others = states[not side]
-        if not others or not any(str(raw.get("shape")) in sinks.updates.shapes[side] for raw in self._tensors(number)):
-            return False
-        left = [list(itertools.chain.from_iterable(own.values())) for own in states]
-        if self._are_among(number, others) or math.isfinite(sinks.twins.unions_distance(*left)):
+        shapes = (str(raw.get("shape")) for raw in self._tensors(number))
+        if not states[not side] or sinks.updates.shapes[side].isdisjoint(shapes):
             return False
         made = sinks.sides.leaves(side, number, OUTPUT)
-        return not all(math.isfinite(sinks.twins.apart(side, raw)) for _, raw in made)
+        have_twins = all(math.isfinite(sinks.twins.apart(side, raw)) for _, raw in made)
+        return not (have_twins or math.isfinite(sinks.twins.unions_distance(*states)))
 
     @cached_property
-    def _state(self) -> dict[str, tuple[_BySize, _BySize]]:
+    def _state(self) -> dict[str, tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]]:
         """By function the tensors in calls of one side alone, outside of modules, that work in place; by side."""
-        calls: dict[str, list[int]] = {}
+        found: dict[str, tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]] = {}
         for number in self.alone:
             key = self.table.keys[number]
             if key.phase == Phase.FORWARD.value and not key.parent and works_in_place(key.stem):
-                calls.setdefault(key.stem, []).append(number)
-        return {stem: self._by_size(numbers) for stem, numbers in calls.items()}
-
-    def _by_size(self, entries: Iterable[int]) -> tuple[_BySize, _BySize]:
-        """Return the tensors in these entries of one side, by side and number of elements."""
-        sides: tuple[_BySize, _BySize] = ({}, {})
-        for number in entries:
-            for raw in self._tensors(number):
-                sides[self.table.entries[number].target is None].setdefault(element_count(raw), []).append(raw)
-        return sides
+                sides = found.setdefault(key.stem, ([], []))
+                sides[self.table.entries[number].target is None].extend(self._tensors(number))
+        return found
 
     def _tensors(self, number: int) -> Iterator[Mapping[str, Any]]:
         """Yield the tensors of an entry of one side."""
         return (raw for row in self.table.rows_of(number) for raw in self.table.tensors(row))
-
-    def _are_among(self, number: int, others: _BySize) -> bool:
-        """Return whether each tensor of an entry has the values of one of the others."""
-        tensors = list(self._tensors(number))
-        return all(any(same_values(own, other) for other in others.get(element_count(own), ())) for own in tensors)
 
     def _is_inside(self, number: int, side: bool) -> bool:
         """Return whether a module of any kind encloses the call: its values are shown, or it is lost itself."""
         dump, pair = (self.dumps.golden, self.dumps.target)[not side], self.table.entries[number]
         parent = parent_of(dump.construct, pair.name)
         return parent is not None and parent in dump.data
-
-    def _is_among_gradients(self, number: int) -> bool:
-        """Return whether the other side has the values of a parameter gradient too, of a module of another name."""
-        return self._are_among(number, self._gradients[self.table.entries[number].target is not None])
-
-    @cached_property
-    def _gradients(self) -> tuple[_BySize, _BySize]:
-        """By side the gradients of parameters that it alone has."""
-        phase = Phase.PARAMETERS_GRAD.value
-        return self._by_size(number for number in self.alone if self.table.keys[number].phase == phase)
 
     @cached_property
     def _updates(self) -> tuple[bool, bool]:

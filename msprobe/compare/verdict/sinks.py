@@ -265,6 +265,11 @@ class Sinks:
             return apart
         return self.twins.rows.apart(side, raw)
 
+    def has_like_gradient(self, side: int, raw: Raw) -> bool:
+        """Return whether the other side has a gradient of a parameter among its own."""
+        others = itertools.chain.from_iterable(self._gradients.by_parameter[1 - side].values())
+        return any(math.isfinite(self.twins.distance(raw, other.raw)) for other in others)
+
     def are_shown_by_losses(self, row: int) -> bool:
         """Return whether losses are made of the values of a row, or gradients go to them."""
         return all(raw.get("requires_grad") or mark_of(raw) in self._shown[side] for side, raw in self._tensors(row))

@@ -104,7 +104,6 @@ class StretchSearch:
             return None
         own = boundary.value.call
         numbers, moved = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {})
-        numbers |= self._choices(numbers)
         calls = [self._traces[0].calls[number] for number in sorted(numbers)]
         first = next((call for call in calls if _makes_numbers(call)), calls[0])
         golden = next((call.name for call in self._counterparts(own)), None)
@@ -341,49 +340,6 @@ class StretchSearch:
                     stretch.add(maker.number)
                     waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
         return stretch, moved
-
-    def _choices(self, stretch: Iterable[int]) -> set[int]:
-        """Return the calls that give a call of a stretch one of the right values in the place of another: an index
-        chooses other rows, so that no call of the golden run gets the same values together."""
-        found: set[int] = set()
-        waiting = [call for number in stretch if self._gets_others_together(call := self._traces[0].calls[number])]
-        while waiting:
-            call = waiting.pop()
-            for maker in self._makers_of_others(call):
-                if maker.number not in found:
-                    found.add(maker.number)
-                    waiting.append(maker)
-        return found
-
-    def _gets_others_together(self, call: Call) -> bool:
-        """Return whether the golden run calls the function and has each value that a call gets, and no call of the
-        function gets all of them."""
-        raws = [value.raw for value in call.given]
-        if not all(math.isfinite(self._twins.apart(0, raw)) for raw in raws):
-            return False
-        calls = self._sides[1].by_function.get(_function(call), [])
-        others = ([value.raw for value in other.given] for other in calls)
-        return bool(calls) and not any(len(raws) == len(other) and self._are_twins(raws, other) for other in others)
-
-    def _are_twins(self, raws: Iterable[Raw], others: Iterable[Raw]) -> bool:
-        return all(math.isfinite(self._twins.distance(*pair)) for pair in zip(raws, others, strict=True))
-
-    def _makers_of_others(self, call: Call) -> Iterator[Call]:
-        """Yield the calls that both runs make, and that give a call another value than its counterpart gets."""
-        target, golden = self._sides
-        other = self._counterpart(call)
-        pairs = () if other is None else zip(target.data(call), golden.data(other), strict=False)
-        for value, right in pairs:
-            maker, of_right = target.maker(value), golden.maker(right)
-            if maker is None or of_right is None or self._are_twins([value.raw], [right.raw]):
-                continue
-            if self._counterpart(maker) is of_right:
-                yield maker
-
-    def _counterpart(self, call: Call) -> Call | None:
-        """Return the call of the golden run in the place of one of the target, of several the one as far behind."""
-        others, own = self._in_place(call), self._like(call)
-        return next((other for one, other in zip(own, others, strict=False) if one is call), None)
 
     def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
         """Return what ``_wrong`` does; behind a boundary that is no part of a golden value, but what may be one."""
