@@ -515,7 +515,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             entry = entry if entry != lost else self._whole_call(entry)
             module = self.calling_module(entry)
         else:
-            module = self.module_where_gradient_ends(entry) if golden_only else self.module(entry)
+            module = self.module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
         text = f"the {side} records {self.name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
         if entry != lost:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msprobe.analyze.compared_entries import WITHOUT_GRADIENT, ComparedEntries
-from msprobe.compare.records.call_source import in_phase, module_text
+from msprobe.compare.records.call_source import module_text
 from msprobe.compare.records.entries import parents_of
 from msprobe.compare.regions.cut_gradients import (
     call_that_keeps,
@@ -11,7 +11,6 @@ from msprobe.compare.regions.cut_gradients import (
     loses_gradient,
     side_of_cut,
     side_without_gradient,
-    where_gradient_ends,
 )
 from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.numerics.verdict import Role
@@ -56,9 +55,3 @@ class CutGradients(ComparedEntries):
         outside = next(parents_of(self.comparison.golden.construct, golden or ""), None)
         description.golden_module = outside and module_text(outside)
         return description
-
-    def module_where_gradient_ends(self, entry: int) -> str | None:
-        """Return the innermost module around a missing gradient that has a gradient itself, or needs none."""
-        own = [in_phase(self.name(entry), "backward")] if self.is_module(entry) else []
-        name = where_gradient_ends(self.table, [*own, *self.ancestors(entry)], self.entry_by_name(entry))
-        return None if name is None else module_text(name)

@@ -14,7 +14,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence
-from msprobe.compare.records.note import not_compared
+from msprobe.compare.records.note import Note
 from msprobe.compare.records.run_end import ended_early, has_raised
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
@@ -47,7 +47,10 @@ class DumpLevels(Exemption):
         for number, reason in table.unrecorded.items():
             name = _SIDES[table.entries[number].target is None]
             values[reason, name] += len(table.rows_of(number))
-        return [not_compared(count, reason, name) for (reason, name), count in values.items()]
+        return [
+            Note(count, "", f"{why}: {{}} values of the {name} were not compared")
+            for (why, name), count in values.items()
+        ]
 
 
 class EndOfRun(Exemption):

@@ -10,8 +10,8 @@ class Note(str):
 
     Args:
         count: how many there are.
-        one: what is said of a single one: ``1 call differs``.
-        many: the same of several, with braces for their number: ``{} calls differ``.
+        one: what is said of a single one: ``1 call differs``; "" for the same as of several.
+        many: what is said of several, with braces for their number: ``{} calls differ``.
         first: the first of them; "" where none is named.
         after: what is said behind it.
     """
@@ -20,7 +20,7 @@ class Note(str):
 
     def __new__(cls, count: int, one: str, many: str, first: str = "", after: str = "") -> Note:
         place = f" (first: {first})" if first else ""
-        note = super().__new__(cls, f"{one if count == 1 else many.format(count)}{place}{after}")
+        note = super().__new__(cls, f"{one if one and count == 1 else many.format(count)}{place}{after}")
         note._parts = count, one, many, first, after
         return note
 
@@ -33,18 +33,6 @@ class Note(str):
         _, _, many, _, after = self._parts
         return many, after
 
-    def with_more_of(self, other: Note) -> Note:
-        """Return the note about these things and those of another note of the same kind."""
-        count, *words = self._parts
-        return Note(count + other._parts[0], *words)
-
-
-def not_compared(count: int, why: str, side: str) -> Note:
-    """Return the note that values of a side were not compared."""
-    return Note(
-        count, f"{why}: 1 value of the {side} was not compared", f"{why}: {{}} values of the {side} were not compared"
-    )
-
 
 def merged_notes(notes: Iterable[str]) -> list[str]:
     """Return each sentence once, and one for all that say the same of other things, in the order of the first."""
@@ -53,7 +41,8 @@ def merged_notes(notes: Iterable[str]) -> list[str]:
         key = note.kind if isinstance(note, Note) else note
         before = found.get(key)
         if isinstance(note, Note) and isinstance(before, Note):
-            found[key] = before.with_more_of(note)
+            count, *words = before._parts
+            found[key] = Note(count + note._parts[0], *words)
         else:
             found.setdefault(key, note)
     return list(found.values())

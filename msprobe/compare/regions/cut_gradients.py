@@ -142,25 +142,3 @@ def only_use(table: LeafTable, entry: int) -> int | None:
         ):
             return None if table.entries[number].of_both else number
     return None
-
-
-def where_gradient_ends(table: LeafTable, enclosing: Sequence[str], numbers: Mapping[str, int]) -> str | None:
-    """Return the first of the backward calls of modules around a missing gradient that both sides have, or that one
-    lacks for an excused reason, or whose result requires no gradient; ``numbers`` are the entries by name."""
-    for name in enclosing:
-        number = numbers.get(name)
-        pair = None if number is None else table.entries[number]
-        if number is None or pair is None or pair.of_both or pair.benign:
-            return name
-        if not _result_requires_gradient(table, number, numbers):
-            return name
-    return None
-
-
-def _result_requires_gradient(table: LeafTable, backward: int, numbers: Mapping[str, int]) -> bool:
-    forward = numbers.get(in_phase(table.entries[backward].name, "forward"))
-    if forward is None:
-        return True
-    leaves = (table.target[row] for row in table.rows_of(forward))
-    outputs = [leaf.raw for leaf in leaves if leaf is not None and leaf.slot == OUTPUT]
-    return any(isinstance(raw, dict) and raw.get("requires_grad") for raw in outputs)

@@ -250,13 +250,9 @@ class HarmlessDifferences:
 
     def _keeps_state(self, entry: int) -> bool:
         """Return whether a call keeps running statistics: a function keeps those that it gets."""
-        key = self._table.keys[entry]
-        given = (raw for row in self._table.rows_of(entry) for raw in self._table.tensors(row) if self._is_mean(row))
-        return has_state(key) and (is_module(key) or any(True for _ in given))
-
-    def _is_mean(self, row: int) -> bool:
-        leaf = self._table.target[row] or self._table.golden[row]
-        return leaf is not None and leaf.suffix in _RUNNING_MEAN
+        key, leaves = self._table.keys[entry], (self._table.target[row] for row in self._table.rows_of(entry))
+        given = (leaf is not None and leaf.suffix in _RUNNING_MEAN and is_tensor(leaf.raw) for leaf in leaves)
+        return has_state(key) and (is_module(key) or any(given))
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -264,7 +260,8 @@ class HarmlessDifferences:
     def _writes_state(self, entry: int) -> bool:
         """Return whether a call makes another result in place where no gradients are recorded: of a buffer, which the
         module keeps for the next step; or outside of modules of a tensor that needs none: of a gradient, which an
-        optimizer gets. What the forward pass itself has made is neither."""
+        optimizer gets. What the forward pass itself has made is neither; in other code tensors of two shapes are a pair
+        by chance."""
         key = self._table.keys[entry]
         if is_module(key) or key.phase != Phase.FORWARD.value or not works_in_place(key.stem):
             return False
@@ -279,7 +276,9 @@ class HarmlessDifferences:
             for row in self._results(entry)
             for raw in self._table.tensors(row)
         )
-        return (is_without_gradients(body) or outside) and bool(self._rows(entry, Role.RESULT))
+        others = RowKind.SHAPE if self.sinks.are_of_other_code else None
+        results = any(self._kind[row] != others for row in self._rows(entry, Role.RESULT))
+        return (is_without_gradients(body) or outside) and results
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""

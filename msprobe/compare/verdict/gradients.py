@@ -220,16 +220,7 @@ class Gradients:
             return paired
         alone = max(min(self._nearest_gradient(side, one), self._anywhere(side, one, others)) for one in sinks)
         passes = [sink.raw for sink in sinks]
-        sums = (
-            [self._sums_apart(passes, [sink.raw for sink in others])] if others else self._sums_of_others(side, passes)
-        )
-        return min(paired, alone, *sums)
-
-    def _sums_of_others(self, side: int, passes: Sequence[Raw]) -> list[float]:
-        """Return how far the sum of the gradients of a parameter is from those of parameters with other names, where
-        the sides add up other numbers of passes."""
-        others = ([sink.raw for sink in sinks] for sinks in self.by_parameter[1 - side].values())
-        return [self._sums_apart(passes, other) for other in others if len(other) != len(passes)]
+        return min(paired, alone, self._sums_apart(passes, [sink.raw for sink in others]))
 
     def _nearest_gradient(self, side: int, sink: Sink) -> float:
         """Return how far the nearest gradient of a parameter of the other side is: what a hook makes of one is recorded

@@ -30,13 +30,13 @@ class Losses:
     def apart(self) -> float:
         """How far the losses of both sides are apart: as sums, since they add up where the passes are others, or one by
         one. What turns a loss round (a minus) may leave no record; then its gradient is turned round too. One that is
-        scaled has gradients with its factor. Where all of one side are among those of the other one, its others are
-        none: what a penalty of gradients differentiates."""
+        scaled has gradients with its factor. One of several may be none: what a penalty of gradients differentiates;
+        where all of one side are among those of the other one, all others."""
         if not all(self.sinks):
             return math.inf
         plain, scaled = [1.0, 1.0], [1.0 / self._factor, 1.0]
         ways = ([[one] * len(own) for one, own in zip(both, self.sinks, strict=True)] for both in (plain, scaled))
-        apart = min(map(self._sums_apart, (*ways, self._signs)))
+        apart = min(map(self._sums_apart, (*ways, self._signs, *self._without_one)))
         raws = [sink.raw for sinks in self.sinks for sink in sinks]
         if apart <= self._twins.allowed(*raws):
             return apart
@@ -54,6 +54,15 @@ class Losses:
         ]
         size = max(sum(map(abs, one)) for one in values)
         return abs(math.fsum(values[0]) - math.fsum(values[1])) / max(size, 1e-300)
+
+    @property
+    def _without_one(self) -> Iterator[list[list[float]]]:
+        """Yield the same without one of the losses of a side that has several."""
+        for side, own in enumerate(self.sinks):
+            for number in range(len(own) if len(own) > 1 else 0):
+                factors = self._signs
+                factors[side][number] = 0.0
+                yield factors
 
     @property
     def _signs(self) -> list[list[float]]:

@@ -158,12 +158,10 @@ class Sinks:
     @cached_property
     def reads_are_others(self) -> bool:
         """Whether the programs read other numbers."""
-        return self._reads.are_others(self._known_losses, [list(self._scalar_results(side)) for side in (0, 1)])
-
-    def _scalar_results(self, side: int) -> Iterator[float]:
-        """Yield the single numbers that calls of a side return, also those of clipping."""
-        for entry in range(len(self._table.keys)):
-            yield from (as_float(raw.get(LARGEST.name)) for _, raw in self.sides.scalars(side, entry, OUTPUT))
+        entries = range(len(self._table.keys))  # also those of clipping
+        raws = ([raw for one in entries for _, raw in self.sides.scalars(side, one, OUTPUT)] for side in (0, 1))
+        results = [[as_float(raw.get(LARGEST.name)) for raw in own] for own in raws]
+        return self._reads.are_others(self._known_losses, results)
 
     @cached_property
     def _known_losses(self) -> list[float]:
@@ -216,7 +214,8 @@ class Sinks:
         parts of those that leave: how much of them is rounding, those show."""
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
-        near = is_gradient or (entry not in self.updates.calls and all(map(self._is_at_tolerance, rows)))
+        may_be_near = self._two_precisions or entry not in self.updates.calls
+        near = is_gradient or (may_be_near and all(map(self._is_at_tolerance, rows)))
         if self._table.alone and near:
             return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
@@ -306,7 +305,8 @@ class Sinks:
         apart = self._alone_or_whole_apart(side, sink)
         if math.isfinite(apart):
             return apart
-        uses, others = self._uses[side], self._other_results(side, sink)
+        uses = self._uses[side]
+        others = [Sink(sink.entry, *own) for own in self.sides.leaves(side, sink.entry, OUTPUT) if own[0] != sink.row]
         if not uses.of_whole(sink.raw):
             slices = uses.slices_of(sink.raw, sink.entry)
             if slices and self._has_counterpart(sink.row):
@@ -322,11 +322,6 @@ class Sinks:
         if any(True for _ in uses.of(sink.raw, sink.entry)):
             return self._uses_apart(side, sink.entry, sink.raw)
         return min((self._alone_or_whole_apart(side, other) for other in others), default=math.inf)
-
-    def _other_results(self, side: int, sink: Sink) -> list[Sink]:
-        """Return what the call of a result returns beside it."""
-        results = self.sides.leaves(side, sink.entry, OUTPUT)
-        return [Sink(sink.entry, row, raw) for row, raw in results if row != sink.row]
 
     def _alone_or_whole_apart(self, side: int, sink: Sink) -> float:
         apart = self._value_apart(side, sink.row, sink.raw)

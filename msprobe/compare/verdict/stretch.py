@@ -21,7 +21,7 @@ from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_ne
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.trace.leaves import data_name, element_count, is_shape
-from msprobe.trace.likeness import bound_of, is_complex, is_float, is_mask, is_masked, is_part, same_values
+from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
@@ -477,32 +477,10 @@ class _Side:
         return found
 
     def maker(self, value: Value) -> Call | None:
-        """Return the call that makes what another one gets; where none is recorded the last call before it whose result
-        no recorded call gets, and has as many elements: code without a record goes on with it."""
+        """Return the call that makes what another one gets, None where none is known."""
         if not value.is_source:
             return value.root.call
-        if self._moves:
-            return next((source.call for source in self._moves.behind(value).sources), None)
-        rest, count = None, element_count(value.raw)
-        for call, size in reversed(self._unused):
-            if call.number >= value.call.number:
-                continue
-            if size == count:
-                return call
-            if rest is None and min(size, count) > 1 and max(size, count) % min(size, count) == 0:
-                rest = call
-        return rest
-
-    @cached_property
-    def _unused(self) -> list[tuple[Call, float]]:
-        """The calls with a result that no recorded call gets, and how many numbers it has."""
-        used = {signature_of(value.raw) for call in self.calls for value in call.given}
-        return [
-            (call, element_count(value.raw) * (2.0 if is_complex(value.raw) else 1.0))
-            for call in self.calls
-            for value in call.returned
-            if signature_of(value.raw) not in used
-        ]
+        return next((source.call for source in self._moves.behind(value).sources), None)
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:

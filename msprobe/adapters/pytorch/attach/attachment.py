@@ -237,8 +237,7 @@ class Attachment:
         def grad(*args: Any, **kwargs: Any) -> Any:
             result = slot.function(*args, **kwargs)
             if not is_traced() and self._may_be_alone() and not is_part_of_formula(tensors_in((result,))):
-                inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-                self._differentiated(leaves_below(tensors_in((inputs,))))
+                self._differentiated(leaves_below(tensors_in(args[1:2] or (kwargs.get("inputs"),))))
             return result
 
         return grad
@@ -357,9 +356,8 @@ class Attachment:
     def _begins_next(self, module: nn.Module, site: Site) -> bool:
         """Return whether a call of a model comes after the end of this iteration."""
         optimized = self._optimizers.made > 0
-        if self._iterations.comes_back(module, site, optimized):
-            return True
-        return not optimized and self._modes.use_of(module) is Use.INFERENCE and self._iterations.is_looked_at(module)
+        looks = not optimized and self._modes.use_of(module) is Use.INFERENCE
+        return self._iterations.comes_back(module, site, optimized) or (looks and self._iterations.is_looked_at(module))
 
     def _is_aside(self, model: Model, part: nn.Module) -> bool:
         """Return whether a model is there for those that the program trains; without an optimizer nobody can tell."""

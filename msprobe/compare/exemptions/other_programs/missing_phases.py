@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from msprobe.compare.records.entries import EntryKey, EntryPair
-from msprobe.compare.records.note import not_compared
+from msprobe.compare.records.note import Note
 from msprobe.core.naming.names import Phase
 
 _TARGET, _GOLDEN = "target", "golden run"
@@ -42,7 +42,7 @@ def missing_phase_notes(
 ) -> list[str]:
     """Return a sentence for each phase that one side lacks; the arguments are those of ``missing_phases``."""
     return [
-        not_compared(count, f"the {lacking} recorded {_PHASE_TEXTS[phase]}", other)
+        Note(count, "", f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {{}} values of the {other} were not compared")
         for phase, lacking, other, count in _one_sided_phases(entries, keys, rows_per_entry)
     ]
 
