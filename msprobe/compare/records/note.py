@@ -19,8 +19,9 @@ class Note(str):
     _parts: tuple[int, str, str, str, str]
 
     def __new__(cls, count: int, one: str, many: str, first: str = "", after: str = "") -> Note:
-        place = f" (first: {first})" if first else ""
-        note = super().__new__(cls, f"{one if one and count == 1 else many.format(count)}{place}{after}")
+        note = super().__new__(
+            cls, f"{one if one and count == 1 else many.format(count)}{first and f' (first: {first})'}{after}"
+        )
         note._parts = count, one, many, first, after
         return note
 

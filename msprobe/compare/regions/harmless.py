@@ -1,18 +1,15 @@
 """Differences without consequence: values inside a module differ, and everything that leaves the module agrees.
 
 Two versions of one computation have other values in between: scores that are scaled before or after a product, a mask
-of -1e9 or of minus infinity. What counts is what leaves the module: its results, the gradients of its inputs, and the
-gradients of all parameters inside. Where these agree, the inputs of the module and the functions directly in it are
-harmless, and so are modules inside that get other values, if gradients were compared (a factor before a module, or
-behind it). A module inside with other results of the same inputs is not, and neither is a different argument of a
-function whose tensors agree: their effect may be below rounding in this step only. Neither is a difference that leaves
-the module about as large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone
-(minus infinity may be a mask), nor one of the running statistics of a norm, nor of a buffer that a call writes in place
-where no gradients are recorded: they are state, and no result shows them. Where
-the gradients that reach a module differ already, those that leave it follow from them, and its results decide alone.
+of -1e9 or of minus infinity. What counts is what leaves the module: its results, the gradients of its inputs, and those
+of all parameters inside. Where these agree, the inputs of the module and what is inside of it are harmless. A module
+inside with other results of the same inputs is not, and neither is a different argument of a function whose tensors
+agree: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
+large as it is inside, nor infinity or NaN of one side alone (minus infinity may be a mask), nor one of the running
+statistics of a norm, nor of a buffer that a call writes in place where no gradients are recorded: they are state, and
+no result shows them. Where the gradients that reach a module differ already, its results decide alone.
 
-The calls of an optimizer, and of gradient clipping, belong to parameters. Where the values of one side are those of
-the other, the parameters come in another order, and that is no difference either.
+The calls of an optimizer, and of gradient clipping, belong to parameters: these may come in another order.
 """
 
 from __future__ import annotations
@@ -430,13 +427,13 @@ class HarmlessDifferences:
     @cached_property
     def _of_other_code(self) -> frozenset[int]:
         """The modules of both sides in which one side makes forward calls of its own."""
-        found = set[int]()
-        for number in self._table.alone:
-            if self._table.keys[number].phase == Phase.FORWARD.value:
-                pair, in_golden = self._table.entries[number], self._table.entries[number].target is None
-                construct = self._dumps[in_golden].construct
-                found.update(self._modules_around(pair.name, construct, in_golden=in_golden))
-        return frozenset(found)
+        forward = [one for one in self._table.alone if self._table.keys[one].phase == Phase.FORWARD.value]
+        calls = ((self._table.entries[one].name, self._table.entries[one].target is None) for one in forward)
+        return frozenset(
+            module
+            for name, side in calls
+            for module in self._modules_around(name, self._dumps[side].construct, in_golden=side)
+        )
 
     @cached_property
     def _first_in_another_order(self) -> int:
@@ -531,6 +528,12 @@ class HarmlessDifferences:
         results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
         return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
 
+    def is_in_closed_module(self, entry: int, name: str, construct: Mapping[str, Any]) -> bool:
+        """Return whether the innermost module of both sides around an entry of one side, of this name and with these
+        parents, is closed."""
+        module = next(self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None), None)
+        return module is not None and self._is_closed(module)
+
     def _rows(self, entry: int, role: Role) -> list[int]:
         """Return the rows of a role that differ."""
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
@@ -562,16 +565,14 @@ class HarmlessDifferences:
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module
-        itself. A module that gets other values, and so returns others, is passed if gradients show what leaves the
-        module around it."""
-        passed = False
+        itself. A module that gets other values, and so returns others, is passed."""
+        own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) else []
         for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
             if self._is_closed(module):
-                own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
                 return None if own else module
             if not self._only_passes_on(module):
                 return None
-            passed = True
+            own = []
         return None
 
     def _only_passes_on(self, module: int) -> bool:

@@ -58,11 +58,11 @@ class Losses:
     @property
     def _without_one(self) -> Iterator[list[list[float]]]:
         """Yield the same without one of the losses of a side that has several."""
-        for side, own in enumerate(self.sinks):
-            for number in range(len(own) if len(own) > 1 else 0):
-                factors = self._signs
-                factors[side][number] = 0.0
-                yield factors
+        several = ((side, number) for side, own in enumerate(self.sinks) for number in range(len(own)) if len(own) > 1)
+        for side, number in several:
+            factors = self._signs
+            factors[side][number] = 0.0
+            yield factors
 
     @property
     def _signs(self) -> list[list[float]]:

@@ -144,11 +144,6 @@ class Uses:
 def _is_slice(shape: Any, whole: Any) -> bool:
     if not (is_shape(shape) and is_shape(whole)):
         return False
-    axes = (axis for axis, length in enumerate(whole) if length > 1)
-    return any(list(shape) == whole[:axis] + whole[axis + 1 :] or _is_shorter(shape, whole, axis) for axis in axes)
-
-
-def _is_shorter(shape: Sequence[int], whole: Sequence[int], axis: int) -> bool:
-    return len(shape) == len(whole) and all(
-        own < other if at == axis else own == other for at, (own, other) in enumerate(zip(shape, whole, strict=True))
-    )
+    if len(shape) == len(whole):
+        return sum(own != other for own, other in zip(shape, whole, strict=True)) == 1
+    return any(list(shape) == whole[:axis] + whole[axis + 1 :] for axis in range(len(whole)))

@@ -29,7 +29,7 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Judged, Measured, RowKind
-from msprobe.trace.leaves import as_float, element_count, is_shape
+from msprobe.trace.leaves import as_float, is_shape
 from msprobe.trace.likeness import is_float
 from msprobe.trace.values import signature_of
 
@@ -359,7 +359,7 @@ class Sinks:
         of its own on the other side, or of any one there that returns as many rows of one shape."""
         if (side, place) not in self._wholes_apart:
             own, others = self._wholes[side].get(place, ()), self._wholes[1 - side]
-            like = (one for one in others.values() if _size(one) == _size(own) and _are_of_one_axis([*own, *one]))
+            like = (one for one in others.values() if _are_of_one_axis([*own, *one]))
             wholes = itertools.chain([others.get(place, ())], like)
             self._wholes_apart[side, place] = min(self.twins.joined_distance(own, whole) for whole in wholes)
         return self._wholes_apart[side, place]
@@ -486,10 +486,6 @@ def _largest(parts: Iterator[float]) -> float:
         if apart == math.inf:
             break
     return largest
-
-
-def _size(raws: Iterable[Raw]) -> float:
-    return sum(map(element_count, raws))
 
 
 def _are_of_one_axis(raws: Iterable[Raw]) -> bool:
