@@ -19,9 +19,8 @@ class Note(str):
     _parts: tuple[int, str, str, str, str]
 
     def __new__(cls, count: int, one: str, many: str, first: str = "", after: str = "") -> Note:
-        note = super().__new__(
-            cls, f"{one if one and count == 1 else many.format(count)}{first and f' (first: {first})'}{after}"
-        )
+        text = one if one and count == 1 else many.format(count)
+        note = super().__new__(cls, f"{text} (first: {first}){after}" if first else f"{text}{after}")
         note._parts = count, one, many, first, after
         return note
 
@@ -31,8 +30,7 @@ class Note(str):
     @property
     def kind(self) -> tuple[str, str]:
         """What is said, whatever the number and the first of the things."""
-        _, _, many, _, after = self._parts
-        return many, after
+        return self._parts[2], self._parts[4]
 
 
 def merged_notes(notes: Iterable[str]) -> list[str]:
