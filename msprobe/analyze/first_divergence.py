@@ -21,7 +21,7 @@ from msprobe.analyze.call_order import (
     source_of_value,
 )
 from msprobe.analyze.causes.changed_lines import name_changed_line
-from msprobe.analyze.causes.cut_gradients import CutGradients
+from msprobe.analyze.causes.cut_gradients import CutGradients, only_use
 from msprobe.analyze.causes.given_parameters import (
     changed_otherwise,
     given_parameter,
@@ -40,9 +40,6 @@ from msprobe.compare.records.call_source import call_source, in_phase, module_te
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, path_of
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.records.source_lines import from_source
-from msprobe.compare.regions.cut_gradients import (
-    only_use,
-)
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place

@@ -565,14 +565,16 @@ class HarmlessDifferences:
 
     def _module_where_it_ends(self, entry: int) -> int | None:
         """Return the closed module that a difference does not leave: the innermost one around an entry, or the module
-        itself. A module that gets other values, and so returns others, is passed."""
-        own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) else []
+        itself. A module that gets other values, and so returns others, is passed if gradients show what leaves the
+        module around it."""
+        passed = False
         for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
-            if self._is_closed(module):
+            if self._is_closed(module) and (not passed or self._shows_gradients(module)):
+                own = is_module(self._table.keys[entry]) and not passed and self._rows(entry, Role.RESULT)
                 return None if own else module
             if not self._only_passes_on(module):
                 return None
-            own = []
+            passed = True
         return None
 
     def _only_passes_on(self, module: int) -> bool:
@@ -580,6 +582,11 @@ class HarmlessDifferences:
         state."""
         gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
         return gets_others and not self._rows(module, Role.PARAMETER) and not self._keeps_state(module)
+
+    def _shows_gradients(self, module: int) -> bool:
+        """Return whether the gradients that leave a closed module were compared."""
+        backward = self._backward_of(module)
+        return backward is not None and not self._follows(backward) and any(self._results(backward))
 
     def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
         """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
