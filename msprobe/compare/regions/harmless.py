@@ -47,7 +47,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
 from msprobe.trace.leaves import as_float
@@ -234,7 +234,7 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        wrong = (row for row in parameters if self._kind[row] not in forms)
+        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
         if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
@@ -250,6 +250,13 @@ class HarmlessDifferences:
         key, leaves = self._table.keys[entry], (self._table.target[row] for row in self._table.rows_of(entry))
         given = (leaf is not None and leaf.suffix in _RUNNING_MEAN and is_tensor(leaf.raw) for leaf in leaves)
         return has_state(key) and (is_module(key) or any(given))
+
+    def _is_used_elsewhere(self, row: int) -> bool:
+        """Return whether other calls get the parameters of a call, on both sides, and what leaves the step agrees: the
+        calls come in another order."""
+        if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
+            return False  # a value that is so near may be a twin of the same parameter before an update
+        return self.sinks.agree and self.sinks.row_has_twins(row)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -340,9 +347,18 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(map(self.sinks.row_has_twins, given)):
+        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
+
+    def _is_shown_by(self, row: int, results: list[int]) -> bool:
+        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
+        mask in another form, of which a softmax makes the same."""
+        size = min(_largest(raw) for raw in self._table.tensors(row))
+        return all(
+            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
+            for one in results
+        )
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
@@ -426,7 +442,10 @@ class HarmlessDifferences:
 
     @cached_property
     def _of_other_code(self) -> frozenset[int]:
-        """The modules of both sides in which one side makes forward calls of its own."""
+        """The modules of both sides in which one side makes forward calls of its own; none in 16 bits, where an end
+        that agrees does not show what they make."""
+        if self.sinks.coarsest > FLOAT32_ROUNDOFF:
+            return frozenset()
         forward = [one for one in self._table.alone if self._table.keys[one].phase == Phase.FORWARD.value]
         calls = ((self._table.entries[one].name, self._table.entries[one].target is None) for one in forward)
         return frozenset(
@@ -480,12 +499,13 @@ class HarmlessDifferences:
 
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
-        them, gradients, and what a loss, or a later call, is made of; of positions and truth values what is chosen by
-        them, which no record says."""
-        key = self._table.keys[entry]
-        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value or self._makes_no_floats(entry):
+        them, gradients, and what a loss, or a later call, is made of; of positions and truth values of one shape what
+        is chosen by them, which no record says."""
+        key, results = self._table.keys[entry], self._rows(entry, Role.RESULT)
+        if is_module(key) or key.parent or key.phase != Phase.FORWARD.value:
             return True
-        results = self._rows(entry, Role.RESULT)
+        if self._makes_no_floats(entry) and all(self._kind[row] == RowKind.VALUE for row in results):
+            return True
         return all(self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)
 
     def _gets_only_other_forms(self, entry: int) -> bool:
@@ -497,7 +517,7 @@ class HarmlessDifferences:
         if first is None or self._kind[first] == RowKind.UNCHECKED or self._differs(first):
             return False
         wrong = [row for rows in self._rows_that_differ.get(entry, {}).values() for row in rows]
-        return all(map(self._is_mask, wrong))
+        return all(self._is_further_result(row) or self._is_mask(row) for row in wrong)
 
     def _is_mask(self, row: int) -> bool:
         """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
@@ -570,8 +590,8 @@ class HarmlessDifferences:
         passed = False
         for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
             if self._is_closed(module) and (not passed or self._shows_gradients(module)):
-                own = is_module(self._table.keys[entry]) and not passed and self._rows(entry, Role.RESULT)
-                return None if own else module
+                own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
+                return module if all(map(self._is_further_result, own)) else None
             if not self._only_passes_on(module):
                 return None
             passed = True
@@ -616,7 +636,7 @@ class HarmlessDifferences:
         follows = backward is not None and self._follows(backward)
         results += [] if backward is None or follows else self._results(backward)
         wrong = (row for row in results if self._kind[row] == RowKind.UNCHECKED or self._differs(row))
-        if any(True for _ in wrong):
+        if not all(map(self._is_further_result, wrong)):
             return False
         if follows:
             return True
@@ -638,6 +658,17 @@ class HarmlessDifferences:
         for row in self._table.rows_of(entry):
             if self._role[row] == Role.RESULT and self._is_tensor(row):
                 yield row
+
+    def _is_further_result(self, row: int) -> bool:
+        """Return whether a row is a result of a forward call after the first one, that one side does not return
+        (attention weights): what uses it shows whether it is missing."""
+        (entry,) = self._table.entries_of([row])
+        if self._role[row] != Role.RESULT or self._kind[row] not in _NOT_RETURNED:
+            return False
+        if self._table.keys[entry].phase != Phase.FORWARD.value:
+            return False
+        first = next(self._results(entry))
+        return first != row and self._kind[first] != RowKind.UNCHECKED and not self._differs(first)
 
     def _is_tensor(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]
@@ -714,6 +745,11 @@ class HarmlessDifferences:
             if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
         ]
         return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
+
+
+def _largest(raw: Mapping[str, Any]) -> float:
+    """Return the size of the largest element of a recorded tensor, in units of the data."""
+    return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST))
 
 
 def _is_inside(key: EntryKey, path: str) -> bool:

@@ -193,6 +193,8 @@ class _OriginSearch:
         for own, other in [*self._same_operators(target, golden), (len(target), len(golden))]:
             if i < own or j < other:
                 return self._origin(target[i:own], golden[j:other], row)
+            if own < len(target) and self._arises_in(target[own], golden[other]):
+                return self._origin(target[own:], golden[other:], row)
             i, j = own + 1, other + 1
         return self._origin(target, golden, row)
 
@@ -271,6 +273,25 @@ class _OriginSearch:
 
     def _operator(self, number: int) -> str:
         return self._table.keys[number].stem.rpartition(".")[2]
+
+    def _arises_in(self, target: int, golden: int) -> bool:
+        """Return whether two calls of one operator differ in their arguments, or make different results of the same
+        tensors."""
+        if list(self._arguments(0, target)) != list(self._arguments(1, golden)):
+            return True
+        inputs = [list(self._flows[side].values_of(number, INPUT)) for side, number in enumerate((target, golden))]
+        if _are_among(*inputs):
+            return True
+        modules = [self._module_around(side, number) for side, number in enumerate((target, golden))]
+        return None not in modules and self._makes_others_of_same(*modules)  # type: ignore[arg-type]
+
+    def _module_around(self, side: int, number: int) -> int | None:
+        """Return the call of a module of one side alone directly around a call; None where there is none."""
+        key = self._table.keys[number]
+        later = range(number + 1, len(self._table.keys))
+        calls = itertools.takewhile(lambda one: self._table.keys[one].phase == key.phase, later)
+        around = next((one for one in calls if key.parent and self._table.keys[one].stem == key.parent), None)
+        return around if around in self._alone[side] else None
 
     def _arguments(self, side: int, number: int) -> Iterator[Any]:
         for row in self._table.rows_of(number):
