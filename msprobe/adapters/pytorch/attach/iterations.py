@@ -121,7 +121,9 @@ class Iterations:
     def note(self, owner: Any, site: Site) -> None:
         """Take note of a call in this iteration."""
         call = id(owner), site
-        if self._updated and call not in self._before | self._since:
+        if call in self._behind:
+            self._rounds.add(call)
+        elif self._updated and call not in self._before and call not in self._since:
             self._behind.add(call)
         self._since.add(call)
 
@@ -187,10 +189,7 @@ class Iterations:
         and no iteration before was without it (a model that is trained after another one begins in the last iteration
         of that), or this was so in an earlier one."""
         call = id(owner), site
-        if call not in self._behind or (self._last and call not in self._rounds):
-            return False
-        self._rounds.add(call)
-        return True
+        return call in self._behind and (not self._last or call in self._rounds)
 
     def _is_given_others(self, owner: Any, call: tuple[int, Site]) -> bool:
         """Return whether a transform of ``torch.func`` differentiates by other values than in the call before."""
