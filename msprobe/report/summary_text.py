@@ -54,7 +54,8 @@ def _in_short(note: str) -> str:
 
 def _in_brackets(shown: Sequence[str], count: int) -> str:
     """Return the notes that the line of the verdict shows, of a number of them."""
-    more = [f"{count - len(shown)} more"] if count > len(shown) else []
+    rest = count - len(shown)
+    more = [f"{rest} more remark{'s' if rest > 1 else ''}"] if rest > 0 else []
     return f" ({'; '.join([*shown, *more])})" if any(shown) else ""
 
 

@@ -247,7 +247,8 @@ class HarmlessDifferences:
 
     def _keeps_state(self, entry: int) -> bool:
         """Return whether a call keeps running statistics: a function keeps those that it gets."""
-        key, leaves = self._table.keys[entry], (self._table.target[row] for row in self._table.rows_of(entry))
+        key, rows, both = self._table.keys[entry], self._table.rows_of(entry), (self._table.target, self._table.golden)
+        leaves = (side[row] for side in both for row in rows)
         given = (leaf is not None and leaf.suffix in _RUNNING_MEAN and is_tensor(leaf.raw) for leaf in leaves)
         return has_state(key) and (is_module(key) or any(given))
 

@@ -142,8 +142,7 @@ class Uses:
 
 
 def _is_slice(shape: Any, whole: Any) -> bool:
-    if not (is_shape(shape) and is_shape(whole)):
-        return False
-    if len(shape) == len(whole):
+    known = is_shape(shape) and is_shape(whole)
+    if known and len(shape) == len(whole):
         return sum(own != other for own, other in zip(shape, whole, strict=True)) == 1
-    return any(list(shape) == whole[:axis] + whole[axis + 1 :] for axis in range(len(whole)))
+    return known and any(list(shape) == whole[:axis] + whole[axis + 1 :] for axis in range(len(whole)))

@@ -81,7 +81,7 @@ def test_the_line_of_the_verdict_has_two_short_notes_and_the_number_of_the_other
     long = "1 call differs (first: Torch.add.0.forward.input.0: True in the target, False in the golden run)"
     same = CompareSummary("same", "t", "g", "default", notes=[long, "the second", "the third", f"more: {long}"])
     lines = summary_text(same).splitlines()
-    assert lines[0] == "Verdict: SAME (1 call differs; the second; 2 more)"
+    assert lines[0] == "Verdict: SAME (1 call differs; the second; 2 more remarks)"
     assert [line for line in lines if line.startswith("Remark: ")] == [
         f"Remark: {note}" for note in same.notes if note != "the second"
     ]
