@@ -142,7 +142,7 @@ class Uses:
 
 
 def _is_slice(shape: Any, whole: Any) -> bool:
-    known = is_shape(shape) and is_shape(whole)
+    known: bool = is_shape(shape) and is_shape(whole)
     if known and len(shape) == len(whole):
-        return sum(own != other for own, other in zip(shape, whole, strict=True)) == 1
+        return bool(sum(own != other for own, other in zip(shape, whole, strict=True)) == 1)
     return known and any(list(shape) == whole[:axis] + whole[axis + 1 :] for axis in range(len(whole)))
