@@ -16,21 +16,27 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
-from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
-from msprobe.trace.likeness import NEAR, is_part, same_values
+from msprobe.trace.likeness import NEAR, UNMOVED, distance, is_complex, is_part, same_values
+from msprobe.trace.rounds import LONGEST_ROUND
 from msprobe.trace.trace import Call, Value
 from msprobe.trace.values import Signature, memory_of, signature_of
 
 _IN_ORDER = frozenset({
     *("view", "view_as", "reshape", "reshape_as", "ravel", "flatten", "unflatten", "squeeze", "unsqueeze"),
     *("contiguous", "clone", "type_as", "to", "float", "double", "half", "bfloat16", "__neg__"),
+    *("conj", "view_as_complex", "view_as_real"),
 })
 """Functions that leave elements in their order; ``reshape`` copies what a view before it has put into another one."""
 _LONGEST = 64
 """How many moves a value is followed through: code moves it by a few."""
+_TRIED = 4
+"""How many of the last moves to a place are looked at: several values of one shape are moved in one way."""
 _NEAR_BY = 64
 """How many results are looked at that are no source: code moves what it has made shortly before."""
 
@@ -123,22 +129,38 @@ class Moves:
         return self._known[id(value)]
 
     def _follow(self, value: Value) -> Trail:
-        moves: list[int] = []
-        sources: list[Value] = []
         before = value.call.number if value.leaf.slot == OUTPUT else value.call.begin
         end = bisect_right(self._moves, before, key=lambda move: move.number)
-        waiting = [(_place_of(value.raw), 1, end)]
-        raw = value.raw
-        while waiting and len(moves) < _LONGEST:
-            place, count, before = waiting.pop()
-            found = self._results(value, raw, (place, self._moves[before].number), count) if moves else []
-            sources += found
-            made = () if len(found) == count else self._last(place, before, count - len(found), moves)
+        first: Trail | None = None
+        for last in self._last(_place_of(value.raw), end, _TRIED, ()):
+            moves, sources = self._back(value, last)
+            trail = Trail(tuple(self._moves[at] for at in moves), tuple(dict.fromkeys(one.root for one in sources)))
+            if first is None:
+                first = trail
+            if any(_has_extremes(one.raw, value.raw) for one in trail.sources):
+                return trail
+        return first or Trail((), ())
+
+    def _back(self, value: Value, last: int) -> tuple[list[int], list[Value]]:
+        """Return the moves by which a value came to a call, from the ``last`` one back, and what they moved."""
+        moves: list[int] = []
+        sources: list[Value] = []
+        waiting: list[tuple[_Place | None, int, int, bool]] = []
+        raw, made, alone = value.raw, [last], True
+        while made or (waiting and len(moves) < _LONGEST):
             for at in made:
+                move = self._moves[at]
                 moves.append(at)
-                raw = _turned(raw) if self._moves[at].turns else raw
-                waiting += [(one, times, at) for one, times in reversed(Counter(self._moves[at].given).items())]
-        return Trail(tuple(self._moves[at] for at in moves), tuple(dict.fromkeys(source.root for source in sources)))
+                raw = _turned(raw) if move.turns else raw
+                one = alone and len(move.given) == 1
+                waiting += [(place, times, at, one) for place, times in reversed(Counter(move.given).items())]
+            if not waiting:
+                break
+            place, count, before, alone = waiting.pop()
+            found = self._results(value, raw, (place, self._moves[before].number), count, alone=alone)
+            sources += found
+            made = [] if len(found) == count else self._last(place, before, count - len(found), moves)
+        return moves, sources
 
     def _last(self, place: _Place | None, before: int, count: int, known: Sequence[int]) -> list[int]:
         """Return the last moves to this place before one, beside the known ones, ``count`` at most."""
@@ -146,13 +168,18 @@ class Moves:
         last = reversed(made[: bisect_left(made, before)])
         return list(islice((at for at in last if at not in known), count))
 
-    def _results(self, value: Value, raw: Any, before: tuple[_Place | None, int], count: int) -> list[Value]:
+    def _results(
+        self, value: Value, raw: Any, before: tuple[_Place | None, int], count: int, *, alone: bool
+    ) -> list[Value]:
         """Return the last results in a place before a call, ``count`` at most, of which a value may be made that was
-        ``raw`` there: first those that no call gets before it does."""
+        ``raw`` there, ``alone`` or with others: first those that no call gets before it does."""
         place, number = before
         results = self._by_place.get(place, [])
         end = bisect_right(results, number - 1, key=lambda one: one.call.number)
-        fitting = [one for one in reversed(results[max(0, end - count - _NEAR_BY) : end]) if _holds(one.raw, raw)]
+        near = results[max(0, end - count * LONGEST_ROUND - _NEAR_BY) : end][::-1]
+        if count > 2 and (parts := next(_rounds(near, raw, count), None)) is not None:
+            return parts
+        fitting = [one for one in near[: count + _NEAR_BY] if _holds(one.raw, raw, alone=alone)]
         # a stable order: the last ones first
         fitting.sort(key=lambda one: self._first_uses.get(id(one.root), math.inf) < value.call.number)
         return fitting[:count]
@@ -199,12 +226,46 @@ def _turned(raw: Any) -> dict[str, Any]:
     return turned
 
 
-def _holds(source: Any, raw: Any) -> bool:
-    """Return whether a tensor may be made of elements of another one, or of that and others."""
+def _holds(source: Any, raw: Any, *, alone: bool) -> bool:
+    """Return whether a tensor may be made of elements of another one ``alone``, or of that and others."""
     own, other = element_count(source), element_count(raw)
+    if is_complex(source) and not is_complex(raw):  # of complex numbers the magnitudes are recorded
+        return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST)) <= as_float(
+            source.get(LARGEST.name)
+        )
     if own == other:
         return same_values(source, raw, NEAR)
-    return is_part(source, raw) if own < other else is_part(raw, source)
+    if own > other:
+        return is_part(raw, source)
+    return is_part(source, raw) and (not alone or _has_extremes(source, raw))
+
+
+def _has_extremes(source: Any, raw: Any) -> bool:
+    """Return whether two tensors have the same largest and smallest element."""
+    return all(as_float(source.get(spec.name)) == as_float(raw.get(spec.name)) for spec in (LARGEST, SMALLEST))
+
+
+def _rounds(results: Sequence[Value], raw: Any, count: int) -> Iterator[Sequence[Value]]:
+    """Yield those results, one of each round of a loop, that are a tensor together."""
+    if not results or count * element_count(results[0].raw) != element_count(raw):
+        return
+    squares = np.array([as_float(one.raw.get(NORM.name)) for one in results]) ** 2
+    for length in range(1, min(LONGEST_ROUND, len(results) // count) + 1):
+        norms = np.sqrt(squares[: count * length].reshape(count, length).sum(axis=0))
+        near = np.abs(norms - as_float(raw.get(NORM.name))) <= NEAR * norms
+        chosen = (results[first : count * length : length] for first in np.flatnonzero(near))
+        yield from (parts for parts in chosen if _are_parts(parts, raw))
+
+
+def _are_parts(parts: Sequence[Value], raw: Any) -> bool:
+    """Return whether results have the norm and the extremes of a tensor together."""
+    raws = [part.raw for part in parts]
+    whole = {
+        NORM.name: math.sqrt(sum(as_float(one.get(NORM.name)) ** 2 for one in raws)),
+        LARGEST.name: max(as_float(one.get(LARGEST.name)) for one in raws),
+        SMALLEST.name: min(as_float(one.get(SMALLEST.name)) for one in raws),
+    }
+    return distance(whole, raw, UNMOVED) <= NEAR
 
 
 def _read(dump: Dump, names: Container[str]) -> Iterator[Move]:

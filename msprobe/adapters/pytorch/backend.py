@@ -76,7 +76,7 @@ def make_backend(
         TritonTap(table["triton"], passes_risk, current, thread),
         ReductionIdentity(),
         TorchReadTap(current, thread),
-        TorchMoveTap(table["moves"] if config.level in ("L1", "mix") and config.extra_info else (), current, thread),
+        TorchMoveTap(table["moves"] if config.level in ("L1", "mix") and config.extra_info else {}, current, thread),
         settled,
     ]
     modules = TorchModuleTap(current, thread, gradients, apis.in_place_of)

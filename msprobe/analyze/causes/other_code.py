@@ -107,9 +107,8 @@ class OtherCode(ComparedEntries):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
-        if pair.target is None or pair.golden is not None or sinks.coarsest > _FLOAT or self._is_in_wrong_layer(entry):
-            return None
-        return end.stretch(0) if end.is_right(pair.target) else None
+        right = end.is_right(pair.golden or "", 1) if pair.target is None else end.is_right(pair.target)
+        return end.stretch(0) if right and sinks.coarsest <= _FLOAT else None
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
         """Return whether a parameter of both programs has other elements, and not only another order: whatever code

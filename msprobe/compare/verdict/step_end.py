@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from msprobe.compare.records.entries import phase_of
+from msprobe.compare.records.entries import parent_of, path_of, phase_of, stem_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.stretch import Stretch, StretchSearch
-from msprobe.core.naming.names import Phase
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Judged, Measured
 from msprobe.trace.trace import Trace
@@ -49,13 +49,13 @@ class StepEnd:
         shows it."""
         if side not in self._stretches:
             wrong = ((str(self._table.entries[entry][side]), raw) for entry, raw in self.sinks.wrong(side))
-            search = self._search.turned() if side else self._search
-            self._stretches[side] = search.run(wrong)
+            self._stretches[side] = self._searches[side].run(wrong)
         return self._stretches[side]
 
-    def is_right(self, call: str) -> bool:
-        """Return whether the golden run has what a forward call of the target returns, or what is made of it."""
-        return self._search.is_right(call)
+    def is_right(self, call: str, side: int = 0) -> bool:
+        """Return whether the other run has what a forward call of the target (0), or golden run (1), returns, or what
+        is made of it."""
+        return self._searches[side].is_right(call)
 
     @cached_property
     def traces(self) -> tuple[Trace, Trace]:
@@ -64,8 +64,27 @@ class StepEnd:
         return target, golden
 
     @cached_property
-    def _search(self) -> StretchSearch:
-        return StretchSearch(self._dumps, self.traces, self.sinks.coarsest)
+    def _searches(self) -> tuple[StretchSearch, StretchSearch]:
+        search = StretchSearch(self._dumps, self.traces, self.sinks.coarsest, self._pairs())
+        return search, search.turned()
+
+    def _pairs(self) -> dict[str, str]:
+        """Return the entries of the golden run by those of the target. A part of a module is paired also where it has
+        another class: by its name, in modules that are paired."""
+        pairs = {str(pair.target): str(pair.golden) for pair in self._table.entries if pair.of_both}
+        golden = {self._place(1, pair.golden): pair.golden for pair in self._table.entries if pair.target is None}
+        for name in reversed(self._table.entries):  # a module is recorded behind its parts
+            if name.golden is None and (place := self._place(0, name.target)) is not None:
+                other = golden.get((pairs.get(place[0]), *place[1:]))
+                pairs.update({} if other is None else {name.target: other})
+        return pairs
+
+    def _place(self, side: int, name: str | None) -> tuple[str | None, str, str] | None:
+        """Return the module around that of an entry, the name of it there, and which call of it this is."""
+        if name is None or not is_module_name(name):
+            return None
+        stem = stem_of(name)
+        return parent_of(self._dumps[side].construct, name), path_of(stem).rpartition(".")[2], name[len(stem) :]
 
 
 def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:

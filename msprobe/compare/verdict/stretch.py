@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from functools import cached_property
 from itertools import accumulate
@@ -23,6 +23,7 @@ from msprobe.core.store.record_walk import PARAMETER
 from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
+from msprobe.trace.rounds import Round, Rounds
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -42,6 +43,7 @@ class Stretch(NamedTuple):
         left_out: the call of the golden run that makes what the boundary should have been made of, and is not; None
             where what it was made of is that, or is wrong itself.
         moved: the last call that moves right values before ``first`` gets a wrong one; None where none is recorded.
+        broken: whether a wrong value in it comes from code without a record, so that it may begin earlier.
     """
 
     calls: tuple[str, ...]
@@ -50,6 +52,7 @@ class Stretch(NamedTuple):
     golden: str | None
     left_out: str | None = None
     moved: Move | None = None
+    broken: bool = False
 
 
 class _Boundary(NamedTuple):
@@ -67,22 +70,32 @@ class StretchSearch:
         dumps: those of target and golden run.
         traces: their forward calls.
         coarsest: the unit round-off of the coarsest dtype that a value has passed.
+        pairs: the entries of the golden run by those of the target.
     """
 
-    def __init__(self, dumps: Sequence[Dump], traces: Sequence[Trace], coarsest: float) -> None:
-        self._traces = tuple(traces)
+    def __init__(
+        self, dumps: Sequence[Dump], traces: Sequence[Trace], coarsest: float, pairs: Mapping[str, str]
+    ) -> None:
+        self._traces, self._pairs = tuple(traces), pairs
         target_raws, golden_raws = (
             (value.raw for call in trace.calls for value in call.values) for trace in self._traces
         )
         self._twins = Twins((target_raws, golden_raws), coarsest, [dump.tensor_folder for dump in dumps])
         self._sides = tuple(_Side(*both) for both in zip(self._traces, dumps, strict=True))
+        known = self._sides[0].parameters.keys() | self._sides[1].parameters.keys()
+        for side in self._sides:
+            side.known = known
         self._others: dict[int, list[Call]] = {}
         self._known: dict[int, bool] = {}  # by the id of a value of the target whether it has a twin
+        self._known_places: dict[tuple[int, int, bool], Rounds] = {}
+        self._known_rounds: set[tuple[int, int, int]] = set()  # in which rounds the golden run has a twin
 
     def turned(self) -> StretchSearch:
         """Return the search with the sides exchanged."""
         other = copy(self)
         other._traces, other._sides, other._others, other._known = self._traces[::-1], self._sides[::-1], {}, {}
+        other._known_places, other._known_rounds = {}, set()
+        other._pairs = {golden: target for target, golden in self._pairs.items()}
         vars(other).pop("_right", None)
         other._twins = self._twins.turned()
         return other
@@ -91,7 +104,7 @@ class StretchSearch:
         """Return whether the golden run has what a call of the target returns, or what is made of it."""
         call = self._traces[0].by_name.get(name)
         returned = () if call is None else call.returned
-        return bool(returned) and all(id(value) in self._right for value in returned)
+        return bool(returned) and all(id(value.root) in self._right for value in returned)
 
     def run(self, sinks: Iterable[tuple[str, Raw]]) -> Stretch | None:
         """Return the stretch before the first wrong value; None where no forward call shows it.
@@ -103,7 +116,7 @@ class StretchSearch:
         if boundary is None:
             return None
         own = boundary.value.call
-        numbers, moved = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {})
+        numbers, moved, broken = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {}, False)
         calls = [self._traces[0].calls[number] for number in sorted(numbers)]
         first = next((call for call in calls if _makes_numbers(call)), calls[0])
         golden = next((call.name for call in self._counterparts(own)), None)
@@ -112,7 +125,7 @@ class StretchSearch:
         move = moved.get(first.number)
         if move is not None and len(calls) > 1 and move.chooses:
             move = None  # a part of a right value has no counterpart where the golden run goes on with all of it
-        return Stretch(names, first.name, boundary.value, golden, left_out, move)
+        return Stretch(names, first.name, boundary.value, golden, left_out, move, broken)
 
     def _left_out(self, call: Call) -> str | None:
         """Return the call of the golden run that makes what the counterpart of a call gets, where the target has no
@@ -126,7 +139,14 @@ class StretchSearch:
     # The boundary
 
     def _boundary(self) -> _Boundary | None:
-        for call in self._sides[0].calls:
+        """Return the first result, or input, that both programs should have, and that is wrong."""
+        for call in self._traces[0].calls:
+            if call.begin < call.number:
+                if (result := self._wrong_result_of_module(call)) is not None:
+                    return _Boundary(result, [result])
+                continue
+            if call.number not in self._sides[0].places:
+                continue  # what a parameter is made by
             others = self._counterparts(call) if self._sides[0].parameters_of(call) else []
             results = self._wrong(call, call.returned) if others else []
             if not results:
@@ -139,6 +159,21 @@ class StretchSearch:
             if same and any(self._is_comparable(call, value) for value in results):
                 return _Boundary(results[0], [])
         return None
+
+    def _wrong_result_of_module(self, call: Call) -> Value | None:
+        """Return a wrong result of a module that both runs call with the same data, of the size of that of the golden
+        run; None where there is none."""
+        other = self._traces[1].by_name.get(self._pairs.get(call.name, ""))
+        if (
+            other is None
+            or len(call.returned) != len(other.returned)
+            or self._without_twin(call, self._sides[0].data(call))
+        ):
+            return None
+        pairs = zip(call.returned, other.returned, strict=True)
+        like = {id(own) for own, one in pairs if element_count(own.raw) == element_count(one.raw)}
+        wrong = (value for value in self._wrong(call, call.returned) if id(value) in like)
+        return next(wrong, None)
 
     def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
         """Return the first sink; one that may be a part of what the golden run has in its place is none, but where all
@@ -255,7 +290,31 @@ class StretchSearch:
             return True
         if self._is_reordered and self._twins.are_in_another_order(0, value.raw):
             return True
-        return self._has_joined_twin(call, number, value) or self._has_row_twins(call, number, value)
+        return (
+            self._has_joined_twin(call, number, value)
+            or self._has_row_twins(call, number, value)
+            or self._has_twin_in_rounds(call, number, value)
+        )
+
+    def _has_twin_in_rounds(self, call: Call, number: int, value: Value) -> bool:
+        """Return whether the calls in one place get, or return, a value together, one in each round of a loop: one run
+        does for all requests at once what the other does for one after the other."""
+        for one in self._rounds(call, number, value):
+            if math.isfinite(self._twins.joined_distance([value.raw], one.parts)):
+                self._known_rounds.add(one.place)
+                return True
+        return False
+
+    def _rounds(self, call: Call, number: int, value: Value) -> Iterator[Round]:
+        """Yield what calls in one place of the golden run get, or return, that may be a value together."""
+        returned, golden = value in call.returned, self._sides[1]
+        if others := self._counterparts(call):
+            key = others[0].number, number, returned
+            if key not in self._known_places:
+                self._known_places[key] = Rounds([golden.values_at(others, number, returned=returned)])
+            yield from self._known_places[key].near(value.raw, self._twins.allowed(value.raw))
+        if returned and (several := golden.rounds.get((_function(call), number))) is not None:
+            yield from several.near(value.raw, self._twins.allowed(value.raw))
 
     def _is_in_other_order(self, call: Call, number: int, value: Value) -> bool:
         """Return whether the calls with the parameters of a call get, or return, the same elements in the same shape,
@@ -295,11 +354,22 @@ class StretchSearch:
     def _is_comparable(self, call: Call, value: Value) -> bool:
         """Return whether the golden run has a value, or several together, with as many elements in the same place."""
         values = call.returned if value in call.returned else self._sides[0].data(call)
-        return bool(self._wholes(call, values.index(value), value))
+        number = values.index(value)
+        if self._wholes(call, number, value):
+            return True
+        sizes = [
+            element_count(raw)
+            for raw in self._sides[1].values_at(self._counterparts(call), number, returned=value in call.returned)
+        ]
+        return any(
+            element_count(value.raw) in accumulate(sizes[first::length])
+            for count, first, length in self._known_rounds
+            if count == len(sizes)
+        )
 
     def _wholes(self, call: Call, number: int, value: Value) -> list[tuple[list[Raw], list[Raw]]]:
         """Return what the target has in this place up to a call, or up to a later one, and what the golden run has as
-        many elements of."""
+        many elements of in other portions: equal ones are compared one by one."""
         others = self._counterparts(call)
         if not others:
             return []
@@ -316,16 +386,19 @@ class StretchSearch:
                 continue
             wholes = [[one] for one in golden if element_count(one) == size]
             wholes += [golden[: last + 1] for last, total in enumerate(sums) if total == size]
-            if wholes:
+            portions = list(map(element_count, target[:end]))
+            if wholes := [whole for whole in wholes if list(map(element_count, whole)) != portions]:
                 return alone + [(target[:end], whole) for whole in wholes]
         return alone
 
     # Back from it
 
-    def _behind_twins(self, boundary: _Boundary) -> tuple[set[int], dict[int, Move]]:
+    def _behind_twins(self, boundary: _Boundary) -> tuple[set[int], dict[int, Move], bool]:
         """Return the calls that make wrong values from which the boundary comes, or get them from code without a
-        record, and by their numbers the last moves of right values before calls that get them so."""
+        record, by their numbers the last moves of right values before calls that get them so, and whether there is such
+        code."""
         stretch: set[int] = set()
+        broken = False
         moved: dict[int, Move] = {}
         waiting = list(boundary.inputs)
         while waiting:
@@ -333,13 +406,14 @@ class StretchSearch:
             makers, move = self._sides[0].makers(value, reordered=self._twins.are_in_another_order(0, value.raw))
             wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
             if not wrong:
+                broken |= move is None
                 stretch.add(value.call.number)
                 moved.update({} if move is None else {value.call.number: move})
             for maker in wrong:
                 if maker.number not in stretch:
                     stretch.add(maker.number)
                     waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
-        return stretch, moved
+        return stretch, moved, broken
 
     def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
         """Return what ``_wrong`` does; behind a boundary that is no part of a golden value, but what may be one."""
@@ -353,6 +427,7 @@ class _Side:
     Attributes:
         calls: these calls, in the order of execution.
         parameters: what is known to be a parameter, by signature.
+        known: the signatures of the parameters of both runs: what one has as a parameter, the other may have as a buffer.
     """
 
     def __init__(self, trace: Trace, dump: Dump) -> None:
@@ -366,6 +441,7 @@ class _Side:
                 if value.leaf.slot == PARAMETER:
                     self.parameters.setdefault(signature_of(value.raw), []).append(value)
         self.parameters.pop(None, None)
+        self.known: Set[Any] = self.parameters.keys()
 
     def _places(self, dump: Dump) -> dict[int, _Place]:
         """Return where calls stand: the module around them, the function, and how many calls of it there are before."""
@@ -385,6 +461,15 @@ class _Side:
         for call in self.calls:
             found.setdefault(self.places[call.number], []).append(call)
         return found
+
+    @cached_property
+    def rounds(self) -> dict[tuple[str, int], Rounds]:
+        """By function, and place among the results, what the calls in one place return in the rounds of a loop."""
+        found: dict[tuple[str, int], list[list[Raw]]] = {}
+        for (_, function, _), calls in self.by_place.items():
+            for number in range(len(calls[0].returned) if len(calls) > 1 else 0):
+                found.setdefault((function, number), []).append(self.values_at(calls, number, returned=True))
+        return {key: Rounds(series) for key, series in found.items()}
 
     @cached_property
     def by_signatures(self) -> dict[tuple[Any, ...], list[Call]]:
@@ -423,7 +508,7 @@ class _Side:
         return [values[number].raw for values in lists if len(values) > number]
 
     def _is_parameter(self, value: Value) -> bool:
-        return value.leaf.slot == PARAMETER or signature_of(value.raw) in self.parameters
+        return value.leaf.slot == PARAMETER or signature_of(value.raw) in self.known
 
     def calls_with(self, raw: Raw) -> list[Call]:
         """Return the calls that get a parameter: this one, else those that get one like it."""
@@ -460,10 +545,19 @@ class _Side:
         """Return the calls from whose results comes what another one gets, and the move in between that may be wrong;
         None where none is known. ``reordered`` says whether the value has the right elements in another order."""
         trail = self._moves.behind(value)
-        if trail.sources and value.is_source:
-            return list(dict.fromkeys(source.call for source in trail.sources)), trail.decisive(reordered=reordered)
-        maker = self.maker(value)
-        return [] if maker is None else [maker], None if value.is_source else trail.decisive(reordered=reordered)
+        if not value.is_source:
+            made = self._made_inside(value.root)
+            if made != [value.root]:
+                trail = self._moves.behind(value.root)
+        else:
+            made = [one for source in trail.sources for one in self._made_inside(source)]
+        makers = list(dict.fromkeys(one.call for one in made))
+        return makers, trail.decisive(reordered=reordered) if trail.sources or not value.is_source else None
+
+    def _made_inside(self, result: Value) -> list[Value]:
+        """Return from which results of calls inside of a module comes what it returns; that itself where none is known."""
+        inside = self._moves.behind(result).sources if result.call.begin < result.call.number else ()
+        return [one for source in inside for one in self._made_inside(source)] or [result]
 
     @cached_property
     def parts(self) -> dict[int, list[tuple[int, Value]]]:

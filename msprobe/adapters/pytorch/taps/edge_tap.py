@@ -8,7 +8,7 @@ copies: what they return of which tensors. Other calls that move values are func
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from msprobe.core.capture.wrap import copy_signature
 
 _FEW = 512
 """Up to how many elements of a tensor are recorded as they are: those of a table, not of a layer."""
+_HOLDERS = {"Tensor": torch.Tensor, "Torch": torch}
 _READERS = "item", "tolist", "numpy", "__float__", "__repr__"
 
 
@@ -75,18 +76,21 @@ class TorchMoveTap:
     """Tells the observer of calls that move values; what a recorded call, or a reader, moves inside is its own affair.
 
     Args:
-        names: the methods of tensors.
+        names: methods of tensors (``Tensor``) and functions of torch (``Torch``), by the first part of their names.
         current: holds the current observer.
         thread: is busy while a call is observed, or the tool itself works.
     """
 
-    def __init__(self, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(self, names: Mapping[str, Sequence[str]], current: CurrentObserver, thread: ThreadState) -> None:
         self._current = current
         self._thread = thread
         self._patches = Patches()
-        self._sites = [CallSite("Tensor", name) for name in names]
-        for site in self._sites:
-            plan_wrapper(self._patches, torch.Tensor, site.api, partial(self._reporting, site))
+        self._sites = []
+        for prefix, functions in names.items():
+            for name in functions:
+                site = CallSite(prefix, name)
+                self._sites.append(site)
+                plan_wrapper(self._patches, _HOLDERS[prefix], name, partial(self._reporting, site))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
