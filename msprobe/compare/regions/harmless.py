@@ -483,10 +483,11 @@ class HarmlessDifferences:
 
     @cached_property
     def _has_all_gradients(self) -> bool:
-        """Whether both sides record the gradients of all parameters that their optimizers train."""
-        known = [_gradient_names(dump) for dump in self._dumps]
+        """Whether both sides record the gradients of all parameters that their optimizers train, but of those that
+        neither of them uses."""
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
-        return all(trained) and all(own <= names for own, names in zip(trained, known, strict=True))
+        unused = [own - _gradient_names(dump) for own, dump in zip(trained, self._dumps, strict=True)]
+        return all(trained) and unused[0] == unused[1]
 
     @cached_property
     def _last_backward(self) -> int:

@@ -22,7 +22,8 @@ from msprobe.trace.likeness import is_complex, recorded_count
 from msprobe.trace.values import signature_of
 
 _NO_PART = 1e-5
-"""Share of the norm of all gradients below which one is nothing but rounding."""
+"""Share of the norm of all gradients below which one is nothing but rounding; the unit round-off of a coarser dtype is
+that share of one of usual size."""
 _MOST_CONDITIONED = 16.0
 _Passes = list[list[Raw]]
 """The gradients of several parameters, of each pass."""
@@ -136,7 +137,8 @@ class Gradients:
         return False
 
     def _is_more_than_rounding(self, sinks: Sequence[Sink]) -> bool:
-        return any(norm_of(sink.raw) > _NO_PART * self._size for sink in sinks)
+        rounding = max(_NO_PART * self._size, self._twins.coarsest * self._usual)
+        return any(norm_of(sink.raw) > rounding for sink in sinks)
 
     @cached_property
     def _values(self) -> list[dict[tuple[str, str], Mark]]:
@@ -228,9 +230,10 @@ class Gradients:
         factor = self._conditioned(sink.raw)
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
         near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
-        rest = (other.raw for other in near if factor > 1.0 or other.row != sink.row)
+        rest = [other.raw for other in near if factor > 1.0 or other.row != sink.row]
         in_order = self.named[side] == self.named[1 - side]  # a function may get a transposed parameter
-        return min((self._twins.distance(sink.raw, raw, factor, in_order=in_order) for raw in rest), default=math.inf)
+        apart = (self._twins.distance(sink.raw, raw, factor, in_order=in_order, summed=True) for raw in rest)
+        return min(apart, default=math.inf)
 
     @cached_property
     def _by_size(self) -> list[dict[float, list[Sink]]]:
@@ -249,8 +252,12 @@ class Gradients:
     def _conditioned(self, raw: Raw) -> float:
         """Return how much larger the rounding of a gradient is, relative to it, than that of one of usual size: the
         terms that are rounded are those of all gradients, also where they nearly cancel in one of them."""
-        usual = self._size / math.sqrt(max(map(len, self._known.values())))
-        return min(max(usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
+        return min(max(self._usual / max(norm_of(raw), 1e-300), 1.0), _MOST_CONDITIONED)
+
+    @cached_property
+    def _usual(self) -> float:
+        """The norm of a gradient of usual size."""
+        return self._size / math.sqrt(max(map(len, self._known.values())))
 
     def _sums_apart(self, *sides: Sequence[Raw]) -> float:
         """Return how far the sums of gradients are apart: mean and projection add up as tensors do."""

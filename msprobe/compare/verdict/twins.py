@@ -23,6 +23,9 @@ EQUAL = 2e-5
 """How far a value that leaves a step may be apart in float32, relative to its scale."""
 _ROUNDINGS = 4.0
 """The same in units of round-off of a coarser dtype."""
+_OF_ONE_ELEMENT = 8.0
+"""How much farther than their norm the extremes and the projection of sums of rounded numbers may be apart."""
+_EXTREMES = LARGEST.name, SMALLEST.name
 _ROUNDED = "Mean", NORM.name
 """The statistics that are recorded in the dtype of their tensor."""
 Raw = Mapping[str, Any]
@@ -73,14 +76,20 @@ class Twins:
         """Return whether two values have the same elements, in any order."""
         return distance(raw, other, UNMOVED) <= self.allowed(raw, other)
 
-    def distance(self, raw: Raw, other: Raw, factor: float = 1.0, *, in_order: bool = True) -> float:
+    def distance(
+        self, raw: Raw, other: Raw, factor: float = 1.0, *, in_order: bool = True, summed: bool = False
+    ) -> float:
         """Return how far two values are apart, infinite where that is more than ``factor`` times what is allowed; those
-        of one shape have their elements ``in_order``."""
+        of one shape have their elements ``in_order``. Where elements are sums of what a coarse dtype has rounded
+        (``summed``), a norm averages their rounding; extremes have that of one, and a projection adds it up."""
         by_checksum = same_checksums(raw, other)
         if by_checksum is not None:
             return 0.0 if by_checksum else math.inf
-        apart = _apart(raw, other, in_order) if recorded_count(raw) == recorded_count(other) else math.inf
-        return apart if apart <= factor * self.allowed(raw, other) else math.inf
+        if recorded_count(raw) != recorded_count(other):
+            return math.inf
+        allowed = self.allowed(raw, other)
+        apart = _apart(raw, other, in_order, _OF_ONE_ELEMENT if summed and allowed > EQUAL else 1.0)
+        return apart if apart <= factor * allowed else math.inf
 
     def joined_distance(self, *sides: Sequence[Raw]) -> float:
         """Return how far the values of a side, taken together, are apart from those of the other one."""
@@ -189,16 +198,17 @@ def _joined(pieces: Sequence[Raw], sizes: Sequence[int]) -> Raw:
     return whole | rounded
 
 
-def _apart(raw: Raw, other: Raw, in_order: bool) -> float:
-    """Return how far two tensors are apart in what no view changes, and of one shape also in their order."""
+def _apart(raw: Raw, other: Raw, in_order: bool, rounded: float) -> float:
+    """Return how far two tensors are apart in what no view changes, and of one shape also in their order; all but their
+    norms may be farther apart by a factor."""
     if not math.isfinite(norm_of(raw)):
         return math.inf  # any two masks of infinity are alike
-    apart = distance(raw, other, UNMOVED)
+    apart = max(distance(raw, other, (NORM.name,)), distance(raw, other, _EXTREMES) / rounded)
     if not in_order or raw.get("shape") != other.get("shape"):
         return apart
     left, right = as_float(raw.get(KEY)), as_float(other.get(KEY))
     by_order = abs(left - right) / max(norm_of(raw), norm_of(other), 1e-300)
-    return max(apart, by_order) if math.isfinite(by_order) else apart
+    return max(apart, by_order / rounded) if math.isfinite(by_order) else apart
 
 
 def _has_other_order(raw: Raw, other: Raw) -> bool:
