@@ -111,16 +111,17 @@ class OtherCode(ComparedEntries):
         return end.stretch(0) if right and sinks.coarsest <= _FLOAT else None
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
-        """Return whether a parameter of both programs has other elements, and not only another order: whatever code
-        uses it, it was wrong before."""
+        """Return whether a parameter of both programs has other elements, and not only another order, or one number
+        more: whatever code uses it, it was wrong before."""
         number = self.table.numbers_by_name[0].get(description.target or "", entry)
         rows = self.differing_rows(number, Role.PARAMETER) if (description.slot or "").startswith(PARAMETER) else []
         pairs = [(self.table.target[row], self.table.golden[row]) for row in rows]
+        twins = self.comparison.step_end().sinks.twins
         return any(
             own is not None
             and other is not None
             and own.raw.get("shape") == other.raw.get("shape")
-            and not same_values(own.raw, other.raw)
+            and not (same_values(own.raw, other.raw) or twins.are_shifted(own.raw, other.raw))
             for own, other in pairs
         )
 

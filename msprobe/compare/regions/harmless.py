@@ -234,7 +234,8 @@ class HarmlessDifferences:
         key = self._table.keys[entry]
         parameters = self._rows(entry, Role.PARAMETER)
         forms = _OTHER_FORMS if self._table.alone else ()
-        wrong = (row for row in parameters if self._kind[row] not in forms and not self._is_used_elsewhere(row))
+        others = (row for row in parameters if self._kind[row] not in forms)
+        wrong = (row for row in others if not (self._is_used_elsewhere(row) or self._is_stored_otherwise(row)))
         if key.phase == Phase.PARAMETERS_GRAD.value or any(True for _ in wrong):
             return False
         if not is_module(key) and self._has_only_other_arguments(entry) and not self._has_argument_made_up_for(entry):
@@ -258,6 +259,19 @@ class HarmlessDifferences:
         if self._kind[row] in _NOT_RETURNED or self._is_nearly_equal(row):
             return False  # a value that is so near may be a twin of the same parameter before an update
         return self.sinks.agree and self.sinks.row_has_twins(row)
+
+    def _differing_rows_of(self, entry: int) -> list[int]:
+        return [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+
+    def _is_stored_otherwise(self, row: int) -> bool:
+        """Return whether a parameter has the elements of the other run in another order, or all of them with one number
+        more, and what leaves the step agrees: each program uses its own (other rotary pairs, a norm by ``1 + g``)."""
+        return self.sinks.agree and self._holds_otherwise(row)
+
+    def _holds_otherwise(self, row: int) -> bool:
+        tensors, twins = self._table.tensors(row), self.sinks.twins
+        held = self._kind[row] == RowKind.VALUE and len(tensors) == 2
+        return held and (twins.hold_the_same(*tensors) or twins.are_shifted(*tensors))
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -343,8 +357,11 @@ class HarmlessDifferences:
     def _returns_the_same(self, entry: int) -> bool:
         if self._table.keys[entry].phase != Phase.FORWARD.value or self._table.keys[entry].parent in OF_PARAMETERS:
             return False
-        rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
-        if any(self._role[row] == Role.PARAMETER or self._overflows(row) for row in rows) or self._writes_state(entry):
+        rows = self._differing_rows_of(entry)
+        parameters = (row for row in rows if self._role[row] == Role.PARAMETER)
+        if not all(map(self._holds_otherwise, parameters)) or any(map(self._overflows, rows)):
+            return False
+        if self._writes_state(entry):
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
@@ -370,6 +387,8 @@ class HarmlessDifferences:
         is_update = changes and entry in self.sinks.updates.calls
         if is_update and (self.sinks.updates.agree or self._is_in_another_order(entry)):
             return True  # a part of other code
+        if is_update and all(map(self._is_stored_otherwise, self._differing_rows_of(entry))):
+            return True
         if key.parent in OF_PARAMETERS or (is_update and other_code):
             return False
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -401,7 +420,7 @@ class HarmlessDifferences:
         data come in other pieces, lengths and positions are those of the pieces."""
         if self._table.alone or self._has_other_pieces:
             return False
-        differing = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
+        differing = self._differing_rows_of(entry)
         if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]

@@ -143,14 +143,19 @@ class Gradients:
     @cached_property
     def _values(self) -> list[dict[tuple[str, str], Mark]]:
         """By side what the parameters hold when the step begins, in which order, by their names."""
-        sides: list[dict[tuple[str, str], Mark]] = [{}, {}]
+        return [{name: (*mark_of(raw), raw[KEY]) for name, raw in held.items()} for held in self._held]
+
+    @cached_property
+    def _held(self) -> list[dict[tuple[str, str], Raw]]:
+        """By side the records of the parameters when the step begins, by their names."""
+        sides: list[dict[tuple[str, str], Raw]] = [{}, {}]
         for side, entry in itertools.product((0, 1), range(len(self._table.keys))):
             key = self._sides.key(entry)
             if not is_module(key) or key.phase != Phase.FORWARD.value:
                 continue
             for row, raw in self._sides.leaves(side, entry, PARAMETER):
                 if signature_of(raw) is not None and KEY in raw:  # else their order is not known
-                    sides[side].setdefault((key.stem, self._position(side, row)), (*mark_of(raw), raw[KEY]))
+                    sides[side].setdefault((key.stem, self._position(side, row)), raw)
         return sides
 
     @property
@@ -231,9 +236,18 @@ class Gradients:
         others = self._by_size[1 - side].get(recorded_count(sink.raw), [])
         near = with_near_norm(others, sink.raw, _order_of_sink, factor * self._twins.most_allowed)
         rest = [other.raw for other in near if factor > 1.0 or other.row != sink.row]
-        in_order = self.named[side] == self.named[1 - side]  # a function may get a transposed parameter
+        name = self._table.keys[sink.entry].stem, self._position(side, sink.row)
+        # a function may get a transposed parameter, and a program may keep its rows in another order
+        in_order = self.named[side] == self.named[1 - side] and not self._is_reordered(name)
         apart = (self._twins.distance(sink.raw, raw, factor, in_order=in_order, summed=True) for raw in rest)
         return min(apart, default=math.inf)
+
+    def _is_reordered(self, name: tuple[str, str]) -> bool:
+        """Return whether both sides begin the step with the same elements of a parameter in another order."""
+        held = [values.get(name) for values in self._held]
+        if None in held:
+            return False
+        return math.isinf(self._twins.distance(*held)) and self._twins.hold_the_same(*held)
 
     @cached_property
     def _by_size(self) -> list[dict[float, list[Sink]]]:

@@ -76,6 +76,14 @@ class Twins:
         """Return whether two values have the same elements, in any order."""
         return distance(raw, other, UNMOVED) <= self.allowed(raw, other)
 
+    def are_shifted(self, raw: Raw, other: Raw) -> bool:
+        """Return whether the elements of a value are those of another one with one number more, the same for all."""
+        means, norms = ([as_float(one.get(name)) for one in (raw, other)] for name in ("Mean", NORM.name))
+        size, shift = element_count(other), means[0] - means[1]
+        shifted = {spec: as_float(other.get(spec)) + shift for spec in _EXTREMES}
+        shifted[NORM.name] = math.sqrt(max(norms[1] ** 2 + size * shift * (2.0 * means[1] + shift), 0.0))
+        return element_count(raw) == size and distance(raw, shifted, UNMOVED) <= self.allowed(raw, other)
+
     def distance(
         self, raw: Raw, other: Raw, factor: float = 1.0, *, in_order: bool = True, summed: bool = False
     ) -> float:
