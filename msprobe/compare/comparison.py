@@ -423,8 +423,8 @@ def one_sided_calls(table: LeafTable, dumps: ComparedDumps, contradictions: tupl
 
 
 def has_differences(judged: Judged) -> bool:
-    """Return whether a row differs, or has the same elements in another layout: regions decide about these alone."""
-    return bool(((judged.kind > RowKind.UNCHECKED) | (judged.kind == RowKind.OTHER_LAYOUT)).any())
+    """Return whether a row differs: regions decide about these alone."""
+    return bool((judged.kind > RowKind.UNCHECKED).any())
 
 
 def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:

@@ -274,7 +274,7 @@ def _remarks(comparison: Comparison) -> list[str]:
     """Return sentences about NaN on both sides, flags that differ, and statistics of the order on one side."""
     notes = _counted(comparison, Remark.NAN, "1 tensor holds", "tensors hold", "NaN in both runs")
     notes += _precisions(comparison) + _flags(comparison) + _modes(comparison)
-    notes += _dump_levels(comparison) + _other_layouts(comparison)
+    notes += _dump_levels(comparison)
     if comparison.mode is Mode.STATISTICS:
         end = f"on one side only ({KEY}): elements that changed places would not be seen"
         statistic = "has the statistic of the order of elements", "values have the statistic of the order of elements"
@@ -299,13 +299,6 @@ def _precisions(comparison: Comparison) -> list[str]:
 def _flags(comparison: Comparison) -> list[str]:
     found = _with_both(comparison, _marked(comparison, Remark.REQUIRES_GRAD), "requires_grad")
     return _sentence(found, "requires_grad of 1 value", "requires_grad of {} values", "differs")
-
-
-def _other_layouts(comparison: Comparison) -> list[str]:
-    found = _with_both(comparison, (comparison.judged.kind == RowKind.OTHER_LAYOUT).nonzero()[0].tolist(), "shape")
-    one, many = "layout differs: 1 tensor has", "layout differs: {} tensors have"
-    after = "; their values agree as far as statistics tell that do not depend on the order"
-    return _sentence(found, one, many, "another shape of the same size", after)
 
 
 def _with_both(comparison: Comparison, rows: list[int], key: str) -> _Found:

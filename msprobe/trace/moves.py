@@ -245,7 +245,7 @@ def _has_extremes(source: Any, raw: Any) -> bool:
     return all(as_float(source.get(spec.name)) == as_float(raw.get(spec.name)) for spec in (LARGEST, SMALLEST))
 
 
-def _rounds(results: Sequence[Value], raw: Any, count: int) -> Iterator[Sequence[Value]]:
+def _rounds(results: list[Value], raw: Any, count: int) -> Iterator[list[Value]]:
     """Yield those results, one of each round of a loop, that are a tensor together."""
     if not results or count * element_count(results[0].raw) != element_count(raw):
         return

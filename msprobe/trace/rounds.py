@@ -36,12 +36,11 @@ class Rounds:
     """Finds of which values, one in each round of a loop, a tensor may consist.
 
     Args:
-        series: the recorded tensors of each place, in the order in which the loop makes them.
+        raws: the tensors that a loop makes in one place, in their order.
     """
 
-    def __init__(self, series: Sequence[Sequence[Raw]]) -> None:
-        found = [(size, norm, one) for raws in series for size, norm, one in _rounds(raws)]
-        found.sort(key=lambda one: one[:2])
+    def __init__(self, raws: Sequence[Raw]) -> None:
+        found = sorted(_rounds(raws), key=lambda one: one[:2])
         self._rounds = [one for *_, one in found]
         self._sizes = np.array([size for size, *_ in found], dtype=np.float64)
         self._norms = np.array([norm for _, norm, _ in found], dtype=np.float64)
@@ -60,9 +59,14 @@ def _rounds(raws: Sequence[Raw]) -> Iterator[tuple[float, float, Round]]:
     """Yield all choices of two and more values, one in each round, with their number of elements and their norm."""
     sizes = np.array([element_count(raw) for raw in raws], dtype=np.float64)
     squares = np.array([as_float(raw.get(NORM.name)) for raw in raws], dtype=np.float64) ** 2
-    for length in range(1, min(LONGEST_ROUND, len(raws) - 1) + 1):
-        for first in range(length):
-            together = zip(np.cumsum(sizes[first::length]), np.sqrt(np.cumsum(squares[first::length])), strict=True)
-            for number, (size, norm) in enumerate(together):
-                if number and np.isfinite(norm):
-                    yield float(size), float(norm), Round(raws, slice(first, first + number * length + 1, length))
+    for length, first in _begins(len(raws)):
+        together = zip(np.cumsum(sizes[first::length]), np.sqrt(np.cumsum(squares[first::length])), strict=True)
+        for number, (size, norm) in enumerate(together):
+            if number and np.isfinite(norm):
+                yield float(size), float(norm), Round(raws, slice(first, first + number * length + 1, length))
+
+
+def _begins(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the lengths of rounds, and which value of a round may be taken."""
+    for length in range(1, min(LONGEST_ROUND, count - 1) + 1):
+        yield from ((length, first) for first in range(length))

@@ -107,8 +107,14 @@ class OtherCode(ComparedEntries):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
-        right = end.is_right(pair.golden or "", 1) if pair.target is None else end.is_right(pair.target)
-        return end.stretch(0) if right and sinks.coarsest <= _FLOAT else None
+        if pair.target is None:
+            right = end.has_twins(str(pair.golden), 1)
+        else:
+            right = end.has_twins(pair.target) or (end.is_right(pair.target) and not self._is_in_wrong_layer(entry))
+        if not right or not self.table.alone or sinks.coarsest > _FLOAT:
+            return None
+        stretch = end.stretch(0)
+        return None if stretch is None or stretch.broken or (stretch.left_out and pair.golden is None) else stretch
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
         """Return whether a parameter of both programs has other elements, and not only another order, or one number

@@ -204,12 +204,10 @@ def _fill_tensors(
         if difference.non_finite:
             measured.kind[row] = RowKind.NON_FINITE
         if math.isnan(difference.relative_norm):
-            if measured.kind[row] == RowKind.OTHER_LAYOUT and not difference.unread:
-                continue  # elements have no counterpart there, and the statistics decide
             if measured.kind[row] <= RowKind.UNCHECKED:
                 measured.kind[row] = RowKind.UNCHECKED
             continue
-        if difference.calibrated and measured.kind[row] in (RowKind.SHAPE, RowKind.OTHER_LAYOUT):
+        if difference.calibrated and measured.kind[row] == RowKind.SHAPE:
             measured.kind[row] = RowKind.NONE  # the products have one shape
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}

@@ -19,8 +19,6 @@ from msprobe.core.store.record_walk import lost_arguments
 from msprobe.core.tensors.statistics import NORM
 from msprobe.numerics.verdict import Ints, RowKind
 
-_OTHER_SHAPES = RowKind.SHAPE, RowKind.OTHER_LAYOUT
-
 
 class OnDemand(NamedTuple):
     """An exemption whose file is loaded on demand.
@@ -81,9 +79,7 @@ EXEMPTIONS = (
     ),
     OnDemand(
         "tensor_layouts:Layouts",
-        after=lambda table, kinds: (
-            table.loose or (kinds is not None and any((kinds == one).any() for one in _OTHER_SHAPES))
-        ),
+        after=lambda table, _: table.loose,
     ),
     OnDemand(
         "other_programs.other_program:OtherProgram",

@@ -270,8 +270,9 @@ class HarmlessDifferences:
 
     def _holds_otherwise(self, row: int) -> bool:
         tensors, twins = self._table.tensors(row), self.sinks.twins
-        held = self._kind[row] == RowKind.VALUE and len(tensors) == 2
-        return held and (twins.hold_the_same(*tensors) or twins.are_shifted(*tensors))
+        if self._kind[row] != RowKind.VALUE or len(tensors) != 2 or self._is_nearly_equal(row):
+            return False  # what is so near may be an update that is wrong by little
+        return twins.hold_the_same(*tensors) or twins.are_shifted(*tensors)
 
     def _has_overflow(self, entry: int) -> bool:
         return any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role))
@@ -387,7 +388,8 @@ class HarmlessDifferences:
         is_update = changes and entry in self.sinks.updates.calls
         if is_update and (self.sinks.updates.agree or self._is_in_another_order(entry)):
             return True  # a part of other code
-        if is_update and all(map(self._is_stored_otherwise, self._differing_rows_of(entry))):
+        otherwise = map(self._is_stored_otherwise, self._differing_rows_of(entry))
+        if is_update and self._rows(entry, Role.INPUT) and all(otherwise):
             return True
         if key.parent in OF_PARAMETERS or (is_update and other_code):
             return False
@@ -502,11 +504,12 @@ class HarmlessDifferences:
 
     @cached_property
     def _has_all_gradients(self) -> bool:
-        """Whether both sides record the gradients of all parameters that their optimizers train, but of those that
-        neither of them uses."""
+        """Whether both sides record the gradients of all parameters that their optimizers train, but of modules that
+        they do not call."""
         trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
-        unused = [own - _gradient_names(dump) for own, dump in zip(trained, self._dumps, strict=True)]
-        return all(trained) and unused[0] == unused[1]
+        called = {path_of(key.stem) for key in self._table.keys if is_module(key)} | {""}
+        lacking = (own - _gradient_names(dump) for own, dump in zip(trained, self._dumps, strict=True))
+        return all(trained) and called.isdisjoint(str(name).rpartition(".")[0] for own in lacking for name in own)
 
     @cached_property
     def _last_backward(self) -> int:

@@ -17,10 +17,9 @@ from msprobe.compare.records.entries import is_module
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
-from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
-from msprobe.trace.leaves import as_float, element_count
-from msprobe.trace.likeness import is_boolean, is_part, same_values
+from msprobe.trace.leaves import element_count
+from msprobe.trace.likeness import is_part, same_values
 
 _Chain = Sequence[int]
 
@@ -62,36 +61,7 @@ class _OriginSearch:
             chains = [chain(side, row) for side in (0, 1)]
             if any(chains) and (origin := self._first_difference(chains, row)) is not None:
                 return origin
-        return self._other_call_beside(rows[0]) if rows else None
-
-    def _other_call_beside(self, row: int) -> Origin | None:
-        """Return the last two calls beside the entry, one of each side and between the same calls of both sides, that
-        make other results of the same: one side calls another module, or with other parameters."""
-        parent, number = self._table.keys[self._entry].parent, self._before
-        while parent and number > 0:
-            number -= 1
-            last = number
-            while number >= 0 and (number in self._alone[0] or number in self._alone[1]):
-                number -= 1
-            calls = [one for one in range(last, number, -1) if self._table.keys[one].parent == parent]
-            sides = [[one for one in calls if one in self._alone[side]] for side in (0, 1)]
-            for target, golden in itertools.product(*sides):
-                if self._makes_others_of_same(target, golden):
-                    return Origin(target, golden, self._entry, row)
         return None
-
-    def _makes_others_of_same(self, target: int, golden: int) -> bool:
-        """Return whether two calls of one operator, or of two modules of one class, get the same tensors beside
-        parameters, and return others of the same size."""
-        if self._operator(target) != self._operator(golden) or self._phase(target) != self._phase(golden):
-            return False
-        calls = list(enumerate((target, golden)))
-        given, made = (
-            [list(self._flows[side].values_of(one, slot)) for side, one in calls] for slot in (INPUT, OUTPUT)
-        )
-        if not given[0] or [element_count(raw) for raw in made[0]] != [element_count(raw) for raw in made[1]]:
-            return False
-        return _are_among(given[0], given[1]) and not self._flows[0].returns(target, made[1])
 
     def _phase(self, number: int) -> str:
         return self._table.keys[number].phase
@@ -199,10 +169,6 @@ class _OriginSearch:
         return self._origin(target, golden, row)
 
     def _origin(self, target: _Chain, golden: _Chain, row: int) -> Origin:
-        if target and golden:
-            masks = self._changes_mask(0, target[0]), self._changes_mask(1, golden[0])
-            forms = self._writes_mask(0, target[0]), self._writes_mask(1, golden[0])
-            target, golden = ([] if forms[0] and masks[1] else target), ([] if forms[1] and masks[0] else golden)
         first = [
             self._flows[side].outermost(chain[0]) if chain else None for side, chain in enumerate((target, golden))
         ]
@@ -212,18 +178,6 @@ class _OriginSearch:
                 flow = self._flows[side]
                 first[side] = flow.enclosing(entry) if whole else flow.repeated(entry)
         return Origin(first[0], first[1], self._entry, row)
-
-    def _changes_mask(self, side: int, number: int) -> bool:
-        """Return whether a call returns truth values alone."""
-        results = list(self._flows[side].values_of(number, OUTPUT))
-        return bool(results) and all(is_boolean(raw) for raw in results)
-
-    def _writes_mask(self, side: int, number: int) -> bool:
-        """Return whether a call writes a mask of truth values as numbers, which another attention kernel needs."""
-        flow = self._flows[side]
-        results = list(flow.values_of(number, OUTPUT))
-        of_numbers = [as_float(raw.get(LARGEST.name)) == 0.0 > as_float(raw.get(SMALLEST.name)) for raw in results]
-        return bool(results) and all(of_numbers) and any(is_boolean(raw) for raw in flow.values_of(number, INPUT))
 
     def _has_module_near(self, side: int, entry: int) -> bool:
         """Return whether a side alone calls a module between the calls of both sides around an entry of the other one:
@@ -239,27 +193,14 @@ class _OriginSearch:
         )
 
     def _without_counterpart(self, side: int, chains: Sequence[_Chain]) -> list[int]:
-        """Return the calls of a chain that return a value which no call of the other chain returns. Numbers that are
-        written for a mask of truth values stand for it where the other chain goes on with such a mask as it is."""
-        other, calls = self._flows[1 - side], chains[1 - side]
-        values = [raw for number in calls for raw in other.values_of(number, OUTPUT)]
-        as_it_is = not any(self._changes_mask(1 - side, number) for number in calls)
-        given = [raw for number in calls for raw in other.values_of(number, INPUT)] if as_it_is else []
-        sizes = {element_count(raw) for raw in given if is_boolean(raw)}
-        known = {
-            number
-            for number in chains[side]
-            if self._flows[side].returns(number, values)
-            or (self._writes_mask(side, number) and sizes & self._sizes_of_masks(side, number))
-        }
+        """Return the calls of a chain that return a value which no call of the other chain returns."""
+        other = self._flows[1 - side]
+        values = [raw for number in chains[1 - side] for raw in other.values_of(number, OUTPUT)]
+        known = {number for number in chains[side] if self._flows[side].returns(number, values)}
         if not known:
             return list(chains[side])
         # What leads to a value of both sides alone needs no counterpart.
         return [number for number in self._flows[side].chain(chains[side][-1], known) if number not in known]
-
-    def _sizes_of_masks(self, side: int, number: int) -> set[float]:
-        """Return the numbers of elements of the masks of truth values that a call gets."""
-        return {element_count(raw) for raw in self._flows[side].values_of(number, INPUT) if is_boolean(raw)}
 
     def _same_operators(self, target: _Chain, golden: _Chain) -> list[tuple[int, int]]:
         from msprobe.compare.alignment.sequence_alignment import weighted_subsequence  # loaded where runs differ
@@ -280,18 +221,7 @@ class _OriginSearch:
         if list(self._arguments(0, target)) != list(self._arguments(1, golden)):
             return True
         inputs = [list(self._flows[side].values_of(number, INPUT)) for side, number in enumerate((target, golden))]
-        if _are_among(*inputs):
-            return True
-        modules = [self._module_around(side, number) for side, number in enumerate((target, golden))]
-        return None not in modules and self._makes_others_of_same(*modules)  # type: ignore[arg-type]
-
-    def _module_around(self, side: int, number: int) -> int | None:
-        """Return the call of a module of one side alone directly around a call; None where there is none."""
-        key = self._table.keys[number]
-        later = range(number + 1, len(self._table.keys))
-        calls = itertools.takewhile(lambda one: self._table.keys[one].phase == key.phase, later)
-        around = next((one for one in calls if key.parent and self._table.keys[one].stem == key.parent), None)
-        return around if around in self._alone[side] else None
+        return _are_among(*inputs)
 
     def _arguments(self, side: int, number: int) -> Iterator[Any]:
         for row in self._table.rows_of(number):

@@ -1,8 +1,7 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
 A difference that does not leave its module (``regions.harmless``), and what does not leave the step, or is beside what
-is wrong in the end (``compare.verdict``), are warnings. Tensors of another layout are judged first: those that turn out
-to be a difference must not be excused as something else.
+is wrong in the end (``compare.verdict``), are warnings.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import numpy as np
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.regions.harmless import HarmlessDifferences
-from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.numerics.verdict import Judged, Level, Measured, Role, RowKind
@@ -57,19 +55,6 @@ class ConsequenceRules(NamedTuple):
     alone: Set[int] = frozenset()
     contradictions: Sequence[int] = ()
 
-    def apply(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
-    ) -> WithoutConsequence:
-        """Return what differs without consequence; tensors of another layout that are a difference after all become one
-        in ``judged``. ``again`` as in ``HarmlessDifferences``."""
-        layouts = has_other_layouts(judged)
-        if layouts:
-            restore_unshown(self.table, judged)
-        result = self.of(measured, judged, again)
-        if layouts and result.first_other >= 0 and restore_origins(self.table, judged, result.first_other):
-            return self.of(measured, judged, again)
-        return result
-
     def judged(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> tuple[LeafTable, StepEnd | None]:
@@ -87,8 +72,8 @@ class ConsequenceRules(NamedTuple):
     def lower_levels(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
     ) -> WithoutConsequence:
-        """Return what ``apply`` returns, and make warnings of it in ``judged``."""
-        excused = self.apply(measured, judged, again)
+        """Return what ``of`` returns, and make warnings of it in ``judged``."""
+        excused = self.of(measured, judged, again)
         for rows in map(self.table.rows_of, excused.entries):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         return excused
@@ -96,7 +81,7 @@ class ConsequenceRules(NamedTuple):
     def of(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> WithoutConsequence:
-        """Return what differs without consequence by these verdicts."""
+        """Return what differs without consequence by these verdicts; ``again`` as in ``HarmlessDifferences``."""
         differences = self._differences(measured, judged, again)
         damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         excused = differences.turned if self.table.loose else differences.turned | differences.entries

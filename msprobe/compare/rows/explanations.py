@@ -35,7 +35,6 @@ _UNCHECKED = "values are missing on a side, or hold other requests too, so this 
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
     RowKind.WITHOUT_EFFECT: "another input, it has no effect: all results of the call agree, or it says how to compute",
-    RowKind.OTHER_LAYOUT: "the same elements in another shape; what gets them later shows whether their order is right",
     RowKind.ACCEPTED: "an accepted difference",
     RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
     RowKind.HIDDEN_BY_ACCEPTED: "follows from an accepted difference, which is too large to see another one here",

@@ -244,10 +244,10 @@ class Gradients:
 
     def _is_reordered(self, name: tuple[str, str]) -> bool:
         """Return whether both sides begin the step with the same elements of a parameter in another order."""
-        held = [values.get(name) for values in self._held]
-        if None in held:
+        own, other = (values.get(name) for values in self._held)
+        if own is None or other is None:
             return False
-        return math.isinf(self._twins.distance(*held)) and self._twins.hold_the_same(*held)
+        return math.isinf(self._twins.distance(own, other)) and self._twins.hold_the_same(own, other)
 
     @cached_property
     def _by_size(self) -> list[dict[float, list[Sink]]]:

@@ -52,10 +52,13 @@ class StepEnd:
             self._stretches[side] = self._searches[side].run(wrong)
         return self._stretches[side]
 
-    def is_right(self, call: str, side: int = 0) -> bool:
-        """Return whether the other run has what a forward call of the target (0), or golden run (1), returns, or what
-        is made of it."""
-        return self._searches[side].is_right(call)
+    def is_right(self, call: str) -> bool:
+        """Return whether the golden run has what a forward call of the target returns, or what is made of it."""
+        return self._searches[0].is_right(call)
+
+    def has_twins(self, call: str, side: int = 0) -> bool:
+        """Return whether the other run has all that a forward call returns."""
+        return self._searches[side].has_twins(call)
 
     @cached_property
     def traces(self) -> tuple[Trace, Trace]:
@@ -71,17 +74,21 @@ class StepEnd:
     def _pairs(self) -> dict[str, str]:
         """Return the entries of the golden run by those of the target. A part of a module is paired also where it has
         another class: by its name, in modules that are paired."""
-        pairs = {str(pair.target): str(pair.golden) for pair in self._table.entries if pair.of_both}
-        golden = {self._place(1, pair.golden): pair.golden for pair in self._table.entries if pair.target is None}
-        for name in reversed(self._table.entries):  # a module is recorded behind its parts
-            if name.golden is None and (place := self._place(0, name.target)) is not None:
-                other = golden.get((pairs.get(place[0]), *place[1:]))
-                pairs.update({} if other is None else {name.target: other})
+        both = (pair for pair in self._table.entries if pair.of_both)
+        pairs = {str(pair.target): str(pair.golden) for pair in both}
+        lacking = [str(pair.golden) for pair in self._table.entries if pair.target is None]
+        golden = {self._place(1, name): name for name in lacking}
+        alone = [str(pair.target) for pair in self._table.entries if pair.golden is None]
+        for own in reversed(alone):  # a module is recorded behind its parts
+            place = self._place(0, own)
+            other = None if place is None else golden.get((pairs.get(place[0] or ""), place[1], place[2]))
+            if other is not None:
+                pairs[own] = other
         return pairs
 
-    def _place(self, side: int, name: str | None) -> tuple[str | None, str, str] | None:
+    def _place(self, side: int, name: str) -> tuple[str | None, str, str] | None:
         """Return the module around that of an entry, the name of it there, and which call of it this is."""
-        if name is None or not is_module_name(name):
+        if not is_module_name(name):
             return None
         stem = stem_of(name)
         return parent_of(self._dumps[side].construct, name), path_of(stem).rpartition(".")[2], name[len(stem) :]

@@ -43,7 +43,8 @@ class Stretch(NamedTuple):
         left_out: the call of the golden run that makes what the boundary should have been made of, and is not; None
             where what it was made of is that, or is wrong itself.
         moved: the last call that moves right values before ``first`` gets a wrong one; None where none is recorded.
-        broken: whether a wrong value in it comes from code without a record, so that it may begin earlier.
+        broken: whether a wrong value in it comes from code without a record, so that it may begin earlier, or inside of
+            a module.
     """
 
     calls: tuple[str, ...]
@@ -100,6 +101,12 @@ class StretchSearch:
         other._twins = self._twins.turned()
         return other
 
+    def has_twins(self, name: str) -> bool:
+        """Return whether the golden run has all that a call of the target returns."""
+        call = self._traces[0].by_name.get(name)
+        returned = () if call is None else call.returned
+        return call is not None and bool(returned) and not self._without_twin(call, returned)
+
     def is_right(self, name: str) -> bool:
         """Return whether the golden run has what a call of the target returns, or what is made of it."""
         call = self._traces[0].by_name.get(name)
@@ -118,6 +125,7 @@ class StretchSearch:
         own = boundary.value.call
         numbers, moved, broken = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {}, False)
         calls = [self._traces[0].calls[number] for number in sorted(numbers)]
+        broken |= any(call.begin < call.number for call in calls)
         first = next((call for call in calls if _makes_numbers(call)), calls[0])
         golden = next((call.name for call in self._counterparts(own)), None)
         left_out = self._left_out(own) if calls == [own] else None
@@ -306,15 +314,12 @@ class StretchSearch:
         return False
 
     def _rounds(self, call: Call, number: int, value: Value) -> Iterator[Round]:
-        """Yield what calls in one place of the golden run get, or return, that may be a value together."""
-        returned, golden = value in call.returned, self._sides[1]
+        """Yield what calls in the place of one get, or return, that may be a value together."""
         if others := self._counterparts(call):
-            key = others[0].number, number, returned
+            key = others[0].number, number, value in call.returned
             if key not in self._known_places:
-                self._known_places[key] = Rounds([golden.values_at(others, number, returned=returned)])
+                self._known_places[key] = Rounds(self._sides[1].values_at(others, number, returned=key[2]))
             yield from self._known_places[key].near(value.raw, self._twins.allowed(value.raw))
-        if returned and (several := golden.rounds.get((_function(call), number))) is not None:
-            yield from several.near(value.raw, self._twins.allowed(value.raw))
 
     def _is_in_other_order(self, call: Call, number: int, value: Value) -> bool:
         """Return whether the calls with the parameters of a call get, or return, the same elements in the same shape,
@@ -427,7 +432,7 @@ class _Side:
     Attributes:
         calls: these calls, in the order of execution.
         parameters: what is known to be a parameter, by signature.
-        known: the signatures of the parameters of both runs: what one has as a parameter, the other may have as a buffer.
+        known: the signatures of the parameters of both runs: what one has as a parameter may be a buffer of the other.
     """
 
     def __init__(self, trace: Trace, dump: Dump) -> None:
@@ -461,15 +466,6 @@ class _Side:
         for call in self.calls:
             found.setdefault(self.places[call.number], []).append(call)
         return found
-
-    @cached_property
-    def rounds(self) -> dict[tuple[str, int], Rounds]:
-        """By function, and place among the results, what the calls in one place return in the rounds of a loop."""
-        found: dict[tuple[str, int], list[list[Raw]]] = {}
-        for (_, function, _), calls in self.by_place.items():
-            for number in range(len(calls[0].returned) if len(calls) > 1 else 0):
-                found.setdefault((function, number), []).append(self.values_at(calls, number, returned=True))
-        return {key: Rounds(series) for key, series in found.items()}
 
     @cached_property
     def by_signatures(self) -> dict[tuple[Any, ...], list[Call]]:
@@ -555,7 +551,7 @@ class _Side:
         return makers, trail.decisive(reordered=reordered) if trail.sources or not value.is_source else None
 
     def _made_inside(self, result: Value) -> list[Value]:
-        """Return from which results of calls inside of a module comes what it returns; that itself where none is known."""
+        """Return the results of calls inside of a module that what it returns comes from; that itself where none is."""
         inside = self._moves.behind(result).sources if result.call.begin < result.call.number else ()
         return [one for source in inside for one in self._made_inside(source)] or [result]
 

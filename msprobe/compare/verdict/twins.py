@@ -160,7 +160,7 @@ class Twins:
     def most_allowed(self) -> float:
         """How far two values of any dtype of both sides may be apart."""
         dtypes = {str(raw.get("dtype")) for values in self._values for own in values.values() for _, raw in own}
-        return max(EQUAL, _ROUNDINGS * max(self.coarsest, *map(unit_roundoff, dtypes)))
+        return max(EQUAL, _ROUNDINGS * max((self.coarsest, *map(unit_roundoff, dtypes))))
 
 
 def mark_of(raw: Raw) -> Mark:

@@ -129,27 +129,6 @@ def test_another_argument_is_named_where_no_earlier_call_made_the_tensors(tmp_pa
     assert comparison.table.origin is None
 
 
-@pytest.mark.parametrize("turned", [False, True], ids=["in_target", "in_golden"])
-def test_a_mask_written_as_numbers_is_not_the_origin_where_the_other_side_changes_the_mask(
-    tmp_path: Path, turned: bool
-) -> None:
-    """One side has its mask as numbers, for attention in steps; the other one rolls it, and uses one kernel."""
-    where, roll, attention = "Torch.where.0.forward", "Tensor.roll.0.forward", "Functional.attention.0.forward"
-    mask, rolled = boolean(0.7), boolean(-1.3)
-    numbers = {**tensor(1.0, Projection=2.2), "Max": 0.0, "Min": -3.4e38, "Mean": -1e38, "Norm": 1e39}
-
-    def run(extra: dict[str, Any], value: float, result: float) -> dict[str, Any]:
-        last = {LAST: call([tensor(value)], [tensor(result)]), BLOCK: module([tensor(1.0)], [tensor(result)])}
-        first = {FIRST: call([tensor(1.0)], [tensor(2.0)]), "Tensor.__and__.0.forward": call([mask], [mask])}
-        return {**first, **extra, **last}
-
-    steps = {where: call([mask], [numbers]), "Tensor.__add__.0.forward": call([tensor(2.0), numbers], [tensor(3.0)])}
-    kernel = {roll: call([mask], [rolled]), attention: call([tensor(2.0), rolled], [tensor(3.6)])}
-    sides = [run(kernel, 3.6, 4.5), run(steps, 3.0, 4.0)]
-    names = origin_of(compared(tmp_path, sides[::-1] if turned else sides))
-    assert names == ([None, roll] if turned else [roll, None])
-
-
 def boolean(order: float) -> dict[str, Any]:
     """A tensor of truth values."""
     return {**tensor(1.0, dtype="bool", Projection=order), "Max": True, "Min": False, "Mean": None, "Norm": None}

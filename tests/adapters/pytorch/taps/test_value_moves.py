@@ -14,7 +14,8 @@ from msprobe.adapters.pytorch.tensors.unwritten import COPIERS, MAKERS
 from msprobe.core.capture.partial_writes import WRITERS
 from tests.adapters.bench import Bench
 
-METHODS = "__invert__", "__neg__", "as_strided", "clone", "contiguous", "view"
+METHODS = "__invert__", "__neg__", "as_strided", "clone", "conj", "contiguous", "view"
+FUNCTIONS = "conj", "meshgrid", "view_as_complex", "view_as_real"
 X = torch.arange(6.0).reshape(2, 3)
 MOVES: dict[str, tuple[Callable[[torch.Tensor], Any], list[str], list[str]]] = {
     "Tensor.view": (lambda x: x.view(3, 2), ["2,3"], ["3,2"]),
@@ -23,6 +24,9 @@ MOVES: dict[str, tuple[Callable[[torch.Tensor], Any], list[str], list[str]]] = {
     "Tensor.clone": (lambda x: x.clone(), ["2,3"], ["2,3"]),
     "Tensor.reshape": (lambda x: x.reshape(-1), ["2,3"], ["6"]),
     "Torch.cat": (lambda x: torch.cat([x, x], 1), ["2,3", "2,3"], ["2,6"]),
+    "Torch.view_as_real": (lambda x: torch.view_as_real(x.to(torch.complex64)), ["2,3"], ["2,3,2"]),
+    "Torch.view_as_complex": (lambda x: torch.view_as_complex(x.reshape(3, 2)), ["3,2"], ["3"]),
+    "Torch.meshgrid": (lambda x: torch.meshgrid(x[0], x[0], indexing="ij"), ["3", "3"], ["3,3", "3,3"]),
     "Tensor.unbind": (lambda x: x.unbind(), ["2,3"], ["3", "3"]),
     "Tensor.sum": (lambda x: x.sum().reshape(()), [], []),  # an entry, and what changes nothing
 }
@@ -105,11 +109,13 @@ def test_methods_are_the_programs_own_again_after_stop(bench: Bench) -> None:
     assert {name: getattr(torch.Tensor, name) for name in METHODS} == before
 
 
-def test_no_other_tap_has_these_methods() -> None:
-    """One of two wrappers of a method would not be called."""
+def test_no_other_tap_has_these_functions() -> None:
+    """One of two wrappers of a function would not be called."""
     table = read_names()
-    others = {*table["apis"]["Tensor"], *WRITERS, *MAKERS[torch.Tensor], *COPIERS[torch.Tensor]}
-    assert sorted(table["moves"]) == sorted(METHODS) and not others & set(METHODS)
+    moves = {prefix: set(names) for prefix, names in table["moves"].items()}
+    assert moves == {"Tensor": set(METHODS), "Torch": set(FUNCTIONS)}
+    assert not moves["Tensor"] & {*table["apis"]["Tensor"], *WRITERS, *MAKERS[torch.Tensor], *COPIERS[torch.Tensor]}
+    assert not moves["Torch"] & {*table["apis"]["Torch"], *table["extra"]["Torch"]}
 
 
 def test_a_tensor_is_no_sequence_while_it_is_watched(bench: Bench) -> None:
