@@ -59,14 +59,9 @@ def _rounds(raws: Sequence[Raw]) -> Iterator[tuple[float, float, Round]]:
     """Yield all choices of two and more values, one in each round, with their number of elements and their norm."""
     sizes = np.array([element_count(raw) for raw in raws], dtype=np.float64)
     squares = np.array([as_float(raw.get(NORM.name)) for raw in raws], dtype=np.float64) ** 2
-    for length, first in _begins(len(raws)):
+    lengths = range(1, min(LONGEST_ROUND, len(raws) - 1) + 1)
+    for length, first in ((length, first) for length in lengths for first in range(length)):
         together = zip(np.cumsum(sizes[first::length]), np.sqrt(np.cumsum(squares[first::length])), strict=True)
         for number, (size, norm) in enumerate(together):
             if number and np.isfinite(norm):
                 yield float(size), float(norm), Round(raws, slice(first, first + number * length + 1, length))
-
-
-def _begins(count: int) -> Iterator[tuple[int, int]]:
-    """Yield the lengths of rounds, and which value of a round may be taken."""
-    for length in range(1, min(LONGEST_ROUND, count - 1) + 1):
-        yield from ((length, first) for first in range(length))

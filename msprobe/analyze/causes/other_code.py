@@ -98,8 +98,8 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it. A call of the target alone of which the right values are made is other code too, but in 16 bits, where
-        other values are near enough that a pair says more."""
+        shows it. A call with right results, or of which the right values are made, is no culprit; in 16 bits other values
+        are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
         if not sinks.comparable or self.table.gradient_factor != 1.0 or sinks.agree:
@@ -114,7 +114,7 @@ class OtherCode(ComparedEntries):
         if not right or not self.table.alone or sinks.coarsest > _FLOAT:
             return None
         stretch = end.stretch(0)
-        return None if stretch is None or stretch.broken or (stretch.left_out and pair.golden is None) else stretch
+        return None if stretch is None or stretch.broken or (stretch.left_out and not pair.of_both) else stretch
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
         """Return whether a parameter of both programs has other elements, and not only another order, or one number

@@ -2,13 +2,13 @@
 
 The first wrong value of a call of both sides is followed back on each side, through the calls that only this side makes
 (``ValueFlow.chain``). Calls of the two chains that return the same value are the same computation in other words. What
-is left is compared by its operators: the first call without counterpart, or with other arguments, is the origin.
+is left is compared by its operators: the first call without counterpart is the origin.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ import numpy as np
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
-from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
+from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import is_part, same_values
+from msprobe.trace.likeness import is_part
 
 _Chain = Sequence[int]
 
@@ -62,9 +62,6 @@ class _OriginSearch:
             if any(chains) and (origin := self._first_difference(chains, row)) is not None:
                 return origin
         return None
-
-    def _phase(self, number: int) -> str:
-        return self._table.keys[number].phase
 
     def _boundary_rows(self) -> list[int]:
         """Return the rows of wrong tensors that an earlier call has made: the inputs of the entry, or the results of a
@@ -148,7 +145,7 @@ class _OriginSearch:
         for number in range(self._before - 1, -1, -1):
             if number not in self._alone[side] or self._table.keys[number].parent != key.parent:
                 continue
-            if self._phase(number) == key.phase and not self._flows[side].is_shown(number):
+            if self._table.keys[number].phase == key.phase and not self._flows[side].is_shown(number):
                 results = self._flows[side].values_of(number, OUTPUT)
                 if any(is_part(raw, result) or is_part(result, raw) for result in results):
                     return self._flows[side].chain(number)
@@ -163,8 +160,6 @@ class _OriginSearch:
         for own, other in [*self._same_operators(target, golden), (len(target), len(golden))]:
             if i < own or j < other:
                 return self._origin(target[i:own], golden[j:other], row)
-            if own < len(target) and self._arises_in(target[own], golden[other]):
-                return self._origin(target[own:], golden[other:], row)
             i, j = own + 1, other + 1
         return self._origin(target, golden, row)
 
@@ -214,22 +209,3 @@ class _OriginSearch:
 
     def _operator(self, number: int) -> str:
         return self._table.keys[number].stem.rpartition(".")[2]
-
-    def _arises_in(self, target: int, golden: int) -> bool:
-        """Return whether two calls of one operator differ in their arguments, or make different results of the same
-        tensors."""
-        if list(self._arguments(0, target)) != list(self._arguments(1, golden)):
-            return True
-        inputs = [list(self._flows[side].values_of(number, INPUT)) for side, number in enumerate((target, golden))]
-        return _are_among(*inputs)
-
-    def _arguments(self, side: int, number: int) -> Iterator[Any]:
-        for row in self._table.rows_of(number):
-            leaf = self._table.leaf(side, row)
-            if leaf is not None and leaf.slot == INPUT and not is_tensor(leaf.raw):
-                yield leaf.raw
-
-
-def _are_among(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Return whether two calls have as many tensors, and each of the one is among those of the other."""
-    return len(values) == len(others) and all(any(same_values(raw, other) for other in others) for raw in values)

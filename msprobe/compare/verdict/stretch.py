@@ -104,8 +104,7 @@ class StretchSearch:
     def has_twins(self, name: str) -> bool:
         """Return whether the golden run has all that a call of the target returns."""
         call = self._traces[0].by_name.get(name)
-        returned = () if call is None else call.returned
-        return call is not None and bool(returned) and not self._without_twin(call, returned)
+        return call is not None and bool(call.returned) and not self._without_twin(call, call.returned)
 
     def is_right(self, name: str) -> bool:
         """Return whether the golden run has what a call of the target returns, or what is made of it."""
@@ -141,8 +140,8 @@ class StretchSearch:
         others = [other for other in self._counterparts(call) if _function(other) == _function(call)]
         given = (value for other in others[:1] for value in self._sides[1].data(other))
         lacking = (value for value in given if not math.isfinite(self._twins.apart(1, value.raw)))
-        makers = (self._sides[1].maker(value) for value in lacking)
-        return next((maker.name for maker in makers if maker is not None), None)
+        makers = (maker for value in lacking for maker in self._sides[1].makers(value, reordered=False)[0])
+        return next((maker.name for maker in makers), None)
 
     # The boundary
 
@@ -172,16 +171,12 @@ class StretchSearch:
         """Return a wrong result of a module that both runs call with the same data, of the size of that of the golden
         run; None where there is none."""
         other = self._traces[1].by_name.get(self._pairs.get(call.name, ""))
-        if (
-            other is None
-            or len(call.returned) != len(other.returned)
-            or self._without_twin(call, self._sides[0].data(call))
-        ):
+        given = [] if other is None else list(zip(self._sides[0].data(call), self._sides[1].data(other), strict=False))
+        if other is None or not given or any(math.isinf(self._twins.distance(own.raw, one.raw)) for own, one in given):
             return None
-        pairs = zip(call.returned, other.returned, strict=True)
+        pairs = zip(call.returned, other.returned, strict=False)
         like = {id(own) for own, one in pairs if element_count(own.raw) == element_count(one.raw)}
-        wrong = (value for value in self._wrong(call, call.returned) if id(value) in like)
-        return next(wrong, None)
+        return next((value for value in self._wrong(call, call.returned) if id(value) in like), None)
 
     def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
         """Return the first sink; one that may be a part of what the golden run has in its place is none, but where all
@@ -565,12 +560,6 @@ class _Side:
                 if element_count(value.raw) < element_count(source.raw):
                     found.setdefault(id(source), []).append((number, value))
         return found
-
-    def maker(self, value: Value) -> Call | None:
-        """Return the call that makes what another one gets, None where none is known."""
-        if not value.is_source:
-            return value.root.call
-        return next((source.call for source in self._moves.behind(value).sources), None)
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:
