@@ -60,7 +60,7 @@ def _rounds(raws: Sequence[Raw]) -> Iterator[tuple[float, float, Round]]:
     sizes = np.array([element_count(raw) for raw in raws], dtype=np.float64)
     squares = np.array([as_float(raw.get(NORM.name)) for raw in raws], dtype=np.float64) ** 2
     lengths = range(1, min(LONGEST_ROUND, len(raws) - 1) + 1)
-    for length, first in ((length, first) for length in lengths for first in range(length)):
+    for length, first in ((one, first) for one in lengths for first in range(one)):
         together = zip(np.cumsum(sizes[first::length]), np.sqrt(np.cumsum(squares[first::length])), strict=True)
         for number, (size, norm) in enumerate(together):
             if number and np.isfinite(norm):

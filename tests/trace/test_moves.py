@@ -28,6 +28,19 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Dump:
         left, right = torch.relu(x), torch.tanh(x)
         torch.exp(torch.cat([left.unsqueeze(0), right.flip(1).view(1, 4, 6)]))
         torch.sin(left.reshape(2, 12).permute(1, 0))
+        # two values of one shape, moved in one way
+        keys, values = torch.sigmoid(x), torch.square(x)
+        keys, values = keys.repeat_interleave(2, 0), values.repeat_interleave(2, 0)
+        torch.maximum(keys, values)
+        # a loop that keeps one result of each round, among others of its shape
+        state, kept = torch.zeros(4, 6), []
+        for row in x:
+            gate = torch.sigmoid(state + row)
+            state = torch.tanh(gate * row + state)
+            kept.append(state)
+        torch.erf(torch.stack(kept))
+        turned = torch.view_as_complex(torch.relu(x).reshape(4, 3, 2)) * torch.polar(torch.ones(3), torch.arange(3.0))
+        torch.expm1(torch.view_as_real(turned).flatten(1))
     forget()
     (place,) = find_dumps(folder)
     return load_dump(place)
@@ -55,6 +68,24 @@ def test_another_order_comes_from_the_same_elements(dump: Dump) -> None:
     trail = behind(dump, "Torch.sin.0.forward.input.0")
     assert functions(trail) == ["permute", "reshape"]
     assert [source.call.name for source in trail.sources] == ["Torch.relu.0.forward"]
+
+
+@pytest.mark.parametrize(("number", "maker"), [(0, "Torch.sigmoid.0.forward"), (1, "Torch.square.0.forward")])
+def test_a_value_has_the_extremes_of_what_it_is_made_of_alone(dump: Dump, number: int, maker: str) -> None:
+    trail = behind(dump, f"Torch.maximum.0.forward.input.{number}")
+    assert [source.call.name for source in trail.sources] == [maker]
+
+
+def test_what_a_loop_keeps_are_results_of_one_call_in_each_round(dump: Dump) -> None:
+    trail = behind(dump, "Torch.erf.0.forward.input.0")
+    names = {source.call.name for source in trail.sources}
+    assert len(names) == 4 and all(name.startswith("Torch.tanh.") for name in names)
+
+
+def test_numbers_come_from_complex_ones(dump: Dump) -> None:
+    trail = behind(dump, "Torch.expm1.0.forward.input.0")
+    (source,) = trail.sources
+    assert source.call.name.startswith("Tensor.__mul__.") and source.raw["dtype"] == "torch.complex64"
 
 
 def test_what_no_move_makes_has_no_trail(dump: Dump) -> None:

@@ -98,8 +98,8 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it. A call with right results, or of which the right values are made, is no culprit; in 16 bits other values
-        are near enough that a pair says more."""
+        shows it. A call with right results, or of which the right values are made, is no culprit; in 16 bits other
+        values are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
         if not sinks.comparable or self.table.gradient_factor != 1.0 or sinks.agree:
