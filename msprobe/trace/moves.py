@@ -16,14 +16,11 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
-from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
-from msprobe.trace.likeness import NEAR, UNMOVED, distance, is_complex, is_part, same_values
-from msprobe.trace.rounds import LONGEST_ROUND
+from msprobe.trace.likeness import NEAR, is_complex, is_part, same_values
 from msprobe.trace.trace import Call, Value
 from msprobe.trace.values import Signature, memory_of, signature_of
 
@@ -176,10 +173,8 @@ class Moves:
         place, number = before
         results = self._by_place.get(place, [])
         end = bisect_right(results, number - 1, key=lambda one: one.call.number)
-        near = results[max(0, end - count * LONGEST_ROUND - _NEAR_BY) : end][::-1]
-        if count > 2 and (parts := next(_rounds(near, raw, count), None)) is not None:
-            return parts
-        fitting = [one for one in near[: count + _NEAR_BY] if _holds(one.raw, raw, alone=alone)]
+        near = reversed(results[max(0, end - count - _NEAR_BY) : end])
+        fitting = [one for one in near if _holds(one.raw, raw, alone=alone)]
         # a stable order: the last ones first
         fitting.sort(key=lambda one: self._first_uses.get(id(one.root), math.inf) < value.call.number)
         return fitting[:count]
@@ -243,29 +238,6 @@ def _holds(source: Any, raw: Any, *, alone: bool) -> bool:
 def _has_extremes(source: Any, raw: Any) -> bool:
     """Return whether two tensors have the same largest and smallest element."""
     return all(as_float(source.get(spec.name)) == as_float(raw.get(spec.name)) for spec in (LARGEST, SMALLEST))
-
-
-def _rounds(results: list[Value], raw: Any, count: int) -> Iterator[list[Value]]:
-    """Yield those results, one of each round of a loop, that are a tensor together."""
-    if not results or count * element_count(results[0].raw) != element_count(raw):
-        return
-    squares = np.array([as_float(one.raw.get(NORM.name)) for one in results]) ** 2
-    for length in range(1, min(LONGEST_ROUND, len(results) // count) + 1):
-        norms = np.sqrt(squares[: count * length].reshape(count, length).sum(axis=0))
-        near = np.abs(norms - as_float(raw.get(NORM.name))) <= NEAR * norms
-        chosen = (results[first : count * length : length] for first in np.flatnonzero(near))
-        yield from (parts for parts in chosen if _are_parts(parts, raw))
-
-
-def _are_parts(parts: Sequence[Value], raw: Any) -> bool:
-    """Return whether results have the norm and the extremes of a tensor together."""
-    raws = [part.raw for part in parts]
-    whole = {
-        NORM.name: math.sqrt(sum(as_float(one.get(NORM.name)) ** 2 for one in raws)),
-        LARGEST.name: max(as_float(one.get(LARGEST.name)) for one in raws),
-        SMALLEST.name: min(as_float(one.get(SMALLEST.name)) for one in raws),
-    }
-    return distance(whole, raw, UNMOVED) <= NEAR
 
 
 def _read(dump: Dump, names: Container[str]) -> Iterator[Move]:

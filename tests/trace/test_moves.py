@@ -32,13 +32,6 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Dump:
         keys, values = torch.sigmoid(x), torch.square(x)
         keys, values = keys.repeat_interleave(2, 0), values.repeat_interleave(2, 0)
         torch.maximum(keys, values)
-        # a loop that keeps one result of each round, among others of its shape
-        state, kept = torch.zeros(4, 6), []
-        for row in x:
-            gate = torch.sigmoid(state + row)
-            state = torch.tanh(gate * row + state)
-            kept.append(state)
-        torch.erf(torch.stack(kept))
         turned = torch.view_as_complex(torch.relu(x).reshape(4, 3, 2)) * torch.polar(torch.ones(3), torch.arange(3.0))
         torch.expm1(torch.view_as_real(turned).flatten(1))
     forget()
@@ -74,12 +67,6 @@ def test_another_order_comes_from_the_same_elements(dump: Dump) -> None:
 def test_a_value_has_the_extremes_of_what_it_is_made_of_alone(dump: Dump, number: int, maker: str) -> None:
     trail = behind(dump, f"Torch.maximum.0.forward.input.{number}")
     assert [source.call.name for source in trail.sources] == [maker]
-
-
-def test_what_a_loop_keeps_are_results_of_one_call_in_each_round(dump: Dump) -> None:
-    trail = behind(dump, "Torch.erf.0.forward.input.0")
-    names = {source.call.name for source in trail.sources}
-    assert len(names) == 4 and all(name.startswith("Torch.tanh.") for name in names)
 
 
 def test_numbers_come_from_complex_ones(dump: Dump) -> None:

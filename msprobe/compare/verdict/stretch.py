@@ -23,7 +23,6 @@ from msprobe.core.store.record_walk import PARAMETER
 from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
-from msprobe.trace.rounds import Round, Rounds
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -88,14 +87,11 @@ class StretchSearch:
             side.known = known
         self._others: dict[int, list[Call]] = {}
         self._known: dict[int, bool] = {}  # by the id of a value of the target whether it has a twin
-        self._known_places: dict[tuple[int, int, bool], Rounds] = {}
-        self._known_rounds: set[tuple[int, int, int]] = set()  # in which rounds the golden run has a twin
 
     def turned(self) -> StretchSearch:
         """Return the search with the sides exchanged."""
         other = copy(self)
         other._traces, other._sides, other._others, other._known = self._traces[::-1], self._sides[::-1], {}, {}
-        other._known_places, other._known_rounds = {}, set()
         other._pairs = {golden: target for target, golden in self._pairs.items()}
         vars(other).pop("_right", None)
         other._twins = self._twins.turned()
@@ -293,28 +289,7 @@ class StretchSearch:
             return True
         if self._is_reordered and self._twins.are_in_another_order(0, value.raw):
             return True
-        return (
-            self._has_joined_twin(call, number, value)
-            or self._has_row_twins(call, number, value)
-            or self._has_twin_in_rounds(call, number, value)
-        )
-
-    def _has_twin_in_rounds(self, call: Call, number: int, value: Value) -> bool:
-        """Return whether the calls in one place get, or return, a value together, one in each round of a loop: one run
-        does for all requests at once what the other does for one after the other."""
-        for one in self._rounds(call, number, value):
-            if math.isfinite(self._twins.joined_distance([value.raw], one.parts)):
-                self._known_rounds.add(one.place)
-                return True
-        return False
-
-    def _rounds(self, call: Call, number: int, value: Value) -> Iterator[Round]:
-        """Yield what calls in the place of one get, or return, that may be a value together."""
-        if others := self._counterparts(call):
-            key = others[0].number, number, value in call.returned
-            if key not in self._known_places:
-                self._known_places[key] = Rounds(self._sides[1].values_at(others, number, returned=key[2]))
-            yield from self._known_places[key].near(value.raw, self._twins.allowed(value.raw))
+        return self._has_joined_twin(call, number, value) or self._has_row_twins(call, number, value)
 
     def _is_in_other_order(self, call: Call, number: int, value: Value) -> bool:
         """Return whether the calls with the parameters of a call get, or return, the same elements in the same shape,
@@ -354,18 +329,7 @@ class StretchSearch:
     def _is_comparable(self, call: Call, value: Value) -> bool:
         """Return whether the golden run has a value, or several together, with as many elements in the same place."""
         values = call.returned if value in call.returned else self._sides[0].data(call)
-        number = values.index(value)
-        if self._wholes(call, number, value):
-            return True
-        sizes = [
-            element_count(raw)
-            for raw in self._sides[1].values_at(self._counterparts(call), number, returned=value in call.returned)
-        ]
-        return any(
-            element_count(value.raw) in accumulate(sizes[first::length])
-            for count, first, length in self._known_rounds
-            if count == len(sizes)
-        )
+        return bool(self._wholes(call, values.index(value), value))
 
     def _wholes(self, call: Call, number: int, value: Value) -> list[tuple[list[Raw], list[Raw]]]:
         """Return what the target has in this place up to a call, or up to a later one, and what the golden run has as

@@ -1,4 +1,4 @@
-"""Two programs of other code: the call in which a fault begins, inside of modules and in loops over requests."""
+"""Two programs of other code: the call in which a fault begins, inside of modules."""
 
 from __future__ import annotations
 
@@ -96,61 +96,3 @@ def test_the_module_is_named_and_the_line_is_among_those_that_may_be_wrong(recor
     first = compared(recordings, kind, "wrong").first_divergence
     assert first is not None and (first.module or "").startswith("part.")
     assert any(line.endswith("# the fault") for line in (first.source, *first.stretch)), first.stretch
-
-
-class Model(nn.Module):
-    """Attention without positions, for one request."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tokens, self.mix, self.last = nn.Embedding(20, 8), nn.Linear(8, 8), nn.Linear(8, 8)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x = self.tokens(ids)
-        x = x + self.mix(F.scaled_dot_product_attention(x[None], x[None], x[None])[0])
-        return self.last(torch.tanh(x))
-
-
-class Engine(Model):
-    """The same for several requests at once."""
-
-    def serve(self, ids: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
-        x = F.embedding(ids, self.tokens.weight)
-        scores = torch.einsum("td,sd->ts", x, x) / 8**0.5
-        shares = torch.exp(scores) * (request[:, None] == request[None, :])
-        mixed = torch.addmm(self.mix.bias, shares / shares.sum(-1, keepdim=True) @ x, self.mix.weight.t())
-        x = torch.tanh(x + mixed * 1.1)  # the fault
-        return torch.addmm(self.last.bias, x, self.last.weight.t())
-
-
-REQUESTS = [[3, 5, 7], [2, 9], [4, 8, 1, 6]]
-
-
-def one_by_one(model: Model) -> None:
-    for ids in REQUESTS:
-        for length in (len(ids), len(ids) + 1):
-            print(model(torch.tensor([*ids, 1][:length]))[len(ids) - 1].sum().item())
-
-
-def at_once(model: Engine) -> None:
-    request = torch.tensor([number for number, ids in enumerate(REQUESTS) for _ in ids])
-    rows = model.serve(torch.tensor([token for ids in REQUESTS for token in ids]), request)
-    print([rows[request == number][-1].sum().item() for number in range(3)])
-
-
-def serve(folder: Path, engine: bool) -> None:
-    """Continue requests by a token: one after the other in two steps each, or the first step of all at once."""
-    forget()
-    torch.manual_seed(0)
-    model = Engine()
-    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
-    with torch.no_grad(), debugger.collect(model=model):
-        (at_once if engine else one_by_one)(model)
-    forget()
-
-
-def test_requests_at_once_are_compared_with_one_after_the_other(recordings: Recordings) -> None:
-    golden = recordings(serve, False)
-    first = msprobe.compare(recordings(serve, True), golden).summary.first_divergence
-    assert first is not None and first.stretch
-    assert any(line.endswith("# the fault") for line in (first.source, *first.stretch)), first
