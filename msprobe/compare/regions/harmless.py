@@ -303,8 +303,19 @@ class HarmlessDifferences:
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
         if not self.sinks.agree:
-            return frozenset()
+            return frozenset(one for one in entries if self._has_another_shape(one) and self.sinks.ends_agree)
         return frozenset(one for one in entries if self._ends_with_step(one))
+
+    def _has_another_shape(self, entry: int) -> bool:
+        """Return whether a function of both sides has the same elements in another shape, and the arguments for it."""
+        rows = self._differing_rows_of(entry)
+        shaped = [row for row in rows if self._kind[row] == RowKind.SHAPE and self._is_tensor(row)]
+        others = (row for row in rows if row not in shaped)
+        return (
+            bool(shaped)
+            and all(self._kind[row] == RowKind.ARGUMENT for row in others)
+            and all(self.sinks.twins.hold_the_same(*self._table.tensors(row)) for row in shaped)
+        )
 
     def _is_in_wrong_module(self, entry: int) -> bool:
         """Return whether a module around an entry returns other values of the same: they arise inside of it."""

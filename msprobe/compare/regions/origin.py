@@ -16,10 +16,10 @@ import numpy as np
 from msprobe.compare.records.entries import is_module
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
-from msprobe.core.store.record_walk import OUTPUT, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor
 from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import is_part
+from msprobe.trace.likeness import is_part, same_values
 
 _Chain = Sequence[int]
 
@@ -61,7 +61,39 @@ class _OriginSearch:
             chains = [chain(side, row) for side in (0, 1)]
             if any(chains) and (origin := self._first_difference(chains, row)) is not None:
                 return origin
+        return self._other_call_beside(rows[0]) if rows else None
+
+    def _other_call_beside(self, row: int) -> Origin | None:
+        """Return the last two calls beside the entry, one of each side and between the same calls of both sides, that
+        make other results of the same: one side calls another module, or with other parameters."""
+        parent, number = self._table.keys[self._entry].parent, self._before
+        while parent and number > 0:
+            number -= 1
+            last = number
+            while number >= 0 and (number in self._alone[0] or number in self._alone[1]):
+                number -= 1
+            calls = [one for one in range(last, number, -1) if self._table.keys[one].parent == parent]
+            sides = [[one for one in calls if one in self._alone[side]] for side in (0, 1)]
+            for target, golden in itertools.product(*sides):
+                if self._makes_others_of_same(target, golden):
+                    return Origin(target, golden, self._entry, row)
         return None
+
+    def _makes_others_of_same(self, target: int, golden: int) -> bool:
+        """Return whether two calls of one operator, or of two modules of one class, get the same tensors beside
+        parameters, and return others of the same size."""
+        if (
+            self._operator(target) != self._operator(golden)
+            or self._table.keys[target].phase != self._table.keys[golden].phase
+        ):
+            return False
+        calls = list(enumerate((target, golden)))
+        given, made = (
+            [list(self._flows[side].values_of(one, slot)) for side, one in calls] for slot in (INPUT, OUTPUT)
+        )
+        if not given[0] or [element_count(raw) for raw in made[0]] != [element_count(raw) for raw in made[1]]:
+            return False
+        return _are_among(given[0], given[1]) and not self._flows[0].returns(target, made[1])
 
     def _boundary_rows(self) -> list[int]:
         """Return the rows of wrong tensors that an earlier call has made: the inputs of the entry, or the results of a
@@ -209,3 +241,8 @@ class _OriginSearch:
 
     def _operator(self, number: int) -> str:
         return self._table.keys[number].stem.rpartition(".")[2]
+
+
+def _are_among(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Return whether two calls have as many tensors, and each of the one is among those of the other."""
+    return len(values) == len(others) and all(any(same_values(raw, other) for other in others) for raw in values)

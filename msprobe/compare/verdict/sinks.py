@@ -84,6 +84,20 @@ class Sinks:
         largest = _largest(self._parts_apart())
         return largest if largest >= 0.0 else self._reads.apart
 
+    @cached_property
+    def ends_agree(self) -> bool:
+        """Whether functions alone are recorded, and what no later call gets is the same in one shape."""
+        if self._table.alone or any(is_module(key) for key in self._table.keys) or self.sides.go_back:
+            return False
+        results = (
+            (side, one, row, raw)
+            for side in (0, 1)
+            for one in self.sides.forward(side)
+            for row, raw in self.sides.leaves(side, one, OUTPUT)
+        )
+        ends = [row for side, one, row, raw in results if not any(True for _ in self._uses[side].of(raw, one))]
+        return bool(ends) and all(math.isfinite(self._row_apart(row)) for row in ends)
+
     def _parts_apart(self) -> Iterator[float]:
         """Yield how far the sinks of each kind are apart."""
         if any(self._gradients.by_parameter) or self.sides.go_back:

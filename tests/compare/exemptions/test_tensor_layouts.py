@@ -8,7 +8,7 @@ import pytest
 
 import msprobe
 from msprobe.jobs.compare import CompareResult
-from tests.compare.dumps import Entry, call, tensor, write
+from tests.compare.dumps import Entry, call, number, tensor, write
 
 
 def _compare(tmp_path: Path, left: Entry, right: Entry, **options: object) -> CompareResult:
@@ -46,6 +46,24 @@ def test_an_axis_of_length_one_is_no_layout(tmp_path: Path) -> None:
 )
 def test_what_differs_otherwise_is_a_divergence(tmp_path: Path, left: Entry, right: Entry) -> None:
     assert _compare(tmp_path, left, right, layer_mapping=True).verdict == "diverged"
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(3.0, "same"), (3.5, "diverged")])
+def test_an_argument_that_keeps_an_axis_has_no_effect(tmp_path: Path, value: float, verdict: str) -> None:
+    """``x.sum(1, keepdim=True)`` and ``x.sum(1)``; what is computed of both has one shape."""
+
+    def run(value: float, keepdim: bool) -> dict[str, Entry]:
+        result = tensor(value, shape=(3, 1) if keepdim else (3,))
+        product = tensor(value + 4.0, shape=(3, 3))
+        return {
+            "Tensor.sum.0.forward": call([tensor(4.0, shape=(3, 5)), number(1)], [result], keepdim=number(keepdim)),
+            "Tensor.mul.0.forward": call([tensor(2.0, shape=(3, 3)), result], [product]),
+            "Torch.relu.0.forward": call([product], [product]),
+        }
+
+    target = write(tmp_path / "target", run(3.0, keepdim=True))
+    golden = write(tmp_path / "golden", run(value, keepdim=False))
+    assert msprobe.compare(target, golden, output=tmp_path).verdict == verdict
 
 
 def test_one_program_has_one_layout(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ def _run(shape: tuple[int, ...], order: float, result: float = 6.0, scale: float
     }
 
 
+def test_values_decide_where_a_later_one_has_the_same_order(tmp_path: Path) -> None:
+    assert _compared(tmp_path, _run((2, 4, 4), 0.3), _run((2, 2, 8), 0.3)).verdict == "same"
+
+
 def test_another_order_later_on_is_named_where_the_layout_begins(tmp_path: Path) -> None:
     result = _compared(tmp_path, _run((2, 4, 4), 0.3, 6.0), _run((2, 2, 8), -0.9, 6.5))
     found = result.summary.first_divergence
