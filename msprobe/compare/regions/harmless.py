@@ -9,7 +9,7 @@ large as it is inside, nor infinity or NaN of one side alone (minus infinity may
 statistics of a norm, nor of a buffer that a call writes in place where no gradients are recorded: they are state, and
 no result shows them. Where the gradients that reach a module differ already, its results decide alone.
 
-The calls of an optimizer, and of gradient clipping, belong to parameters: these may come in another order.
+The calls of an optimizer, and of gradient clipping, may come in another order (``regions.parameter_order``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.records.call_modes import is_without_gradients
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
-    CLIPPING,
     OF_PARAMETERS,
     OPTIMIZER,
     EntryKey,
@@ -40,6 +39,7 @@ from msprobe.compare.records.entries import (
 )
 from msprobe.compare.records.in_place_updates import changes_temporary, works_in_place
 from msprobe.compare.records.optimizer_steps import optimizer_steps
+from msprobe.compare.regions.parameter_order import ParameterOrder
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.sinks import Sinks
 from msprobe.compare.verdict.step_end import StepEnd
@@ -99,7 +99,7 @@ class HarmlessDifferences:
     def differing(self) -> list[int]:
         """The entries of both sides that differ, ascending."""
         rows = (self._kind > RowKind.UNCHECKED).nonzero()[0]
-        return [number for number in self._table.entries_of(rows) if self._has_both(number)]
+        return [number for number in self._table.entries_of(rows) if self._table.entries[number].of_both]
 
     @cached_property
     def turned(self) -> frozenset[int]:
@@ -159,7 +159,7 @@ class HarmlessDifferences:
         """Return whether a module of both sides gets a value in another dtype or not at all, or returns none."""
         kind, role = self._kind[row], self._role[row]
         (entry,) = self._table.entries_of([row])
-        if role == Role.PARAMETER or not self._has_both(entry) or not is_module(self._table.keys[entry]):
+        if role == Role.PARAMETER or not self._table.entries[entry].of_both or not is_module(self._table.keys[entry]):
             return False
         if kind in _NOT_RETURNED:
             return True
@@ -207,21 +207,18 @@ class HarmlessDifferences:
     def _beyond(self) -> Bools:
         return beyond_rounding(self._measured)
 
-    def _has_both(self, entry: int) -> bool:
-        target, golden, absence = self._table.entries[entry]
-        return target is not None and golden is not None and absence is None
-
     @cached_property
     def _calls_modules(self) -> bool:
         """Whether both sides call a module: without one, no entry is inside of a module."""
-        return any(is_module(key) and self._has_both(number) for number, key in enumerate(self._table.keys))
+        pairs = zip(self._table.keys, self._table.entries, strict=True)
+        return any(is_module(key) and pair.of_both for key, pair in pairs)
 
     def _is_harmless(self, entry: int) -> bool:
         key = self._table.keys[entry]
         if entry not in self._differ_without_masks:
             return True
         if key.parent in OF_PARAMETERS:
-            return self._is_in_another_order(entry)
+            return self._order.is_another(entry)
         if self._gets_only_other_forms(entry):
             return True
         if not self._calls_modules or not self._may_be_harmless(entry):
@@ -397,7 +394,7 @@ class HarmlessDifferences:
         key, other_code = self._table.keys[entry], self.sinks.are_of_other_code
         changes = key.parent == OPTIMIZER or works_in_place(key.stem) or not other_code
         is_update = changes and entry in self.sinks.updates.calls
-        if is_update and (self.sinks.updates.agree or self._is_in_another_order(entry)):
+        if is_update and (self.sinks.updates.agree or self._order.is_another(entry)):
             return True  # a part of other code
         otherwise = map(self._is_stored_otherwise, self._differing_rows_of(entry))
         if is_update and self._rows(entry, Role.INPUT) and all(otherwise):
@@ -532,6 +529,10 @@ class HarmlessDifferences:
         """What leaves the step."""
         return self.end.sinks
 
+    @cached_property
+    def _order(self) -> ParameterOrder:
+        return ParameterOrder(self._table, self.sinks, self._measured, self._kind, self._tolerance)
+
     def _is_shown(self, entry: int) -> bool:
         """Return whether what leaves the step shows the results of a call: those of modules and of calls inside of
         them, gradients, and what a loss, or a later call, is made of; of positions and truth values of one shape what
@@ -649,7 +650,7 @@ class HarmlessDifferences:
         call = in_phase(name, Phase.FORWARD.value)
         for around in itertools.chain((call,), parents_of(construct, call)):
             number = self._table.numbers_by_name[in_golden].get(around)
-            if number is not None and self._has_both(number) and is_module(self._table.keys[number]):
+            if number is not None and self._table.entries[number].of_both and is_module(self._table.keys[number]):
                 yield number
 
     def _backward_of(self, module: int) -> int | None:
@@ -660,13 +661,13 @@ class HarmlessDifferences:
     def _is_closed(self, module: int) -> bool:
         """Return whether everything that leaves a module agrees, and was compared."""
         if module not in self._closed:
-            self._closed[module] = self._has_both(module) and self._leaves_agree(module)
+            self._closed[module] = self._table.entries[module].of_both and self._leaves_agree(module)
         return self._closed[module]
 
     def _leaves_agree(self, module: int) -> bool:
         backward = self._backward_of(module)
         results = list(self._results(module))
-        if not results or (backward is not None and not self._has_both(backward)):
+        if not results or (backward is not None and not self._table.entries[backward].of_both):
             return False
         follows = backward is not None and self._follows(backward)
         results += [] if backward is None or follows else self._results(backward)
@@ -712,74 +713,14 @@ class HarmlessDifferences:
     @cached_property
     def _wrong_gradients(self) -> list[EntryKey]:
         """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
-        called = {key.stem for number, key in enumerate(self._table.keys) if self._has_both(number)}
+        called = {key.stem for number, key in enumerate(self._table.keys) if self._table.entries[number].of_both}
         wrong = {number for number in self.differing if number in self._differ_without_masks}
         return [
             key
             for number, key in enumerate(self._table.keys)
             if key.phase == Phase.PARAMETERS_GRAD.value
-            and (number in wrong or (key.stem in called and not self._has_both(number)))
+            and (number in wrong or (key.stem in called and not self._table.entries[number].of_both))
         ]
-
-    def _is_in_another_order(self, entry: int) -> bool:
-        """Return whether the values of a call for parameters are among those of the other side for this function; of
-        one that the program makes by itself in the order of their elements, as it may be for something else."""
-        stem, of_program = self._table.keys[entry].stem, self._table.keys[entry].parent not in OF_PARAMETERS
-        for row in self._table.rows_of(entry):
-            if self._kind[row] <= RowKind.UNCHECKED or (self._kind[row] == RowKind.SHAPE and self._shapes_of_one_side):
-                continue
-            for own, others in ((self._table.target, self._values[1]), (self._table.golden, self._values[0])):
-                leaf = own[row]
-                if leaf is None and self._shapes_of_one_side:
-                    continue
-                if leaf is None or not is_tensor(leaf.raw):
-                    return False
-                shape = str(leaf.raw["shape"])
-                among = others.get((stem, leaf.slot, shape), ())
-                other_parameters = shape in self._shapes_of_one_side
-                near = (other for other in among if same_values(leaf.raw, other, self._near(row)))
-                if of_program:
-                    near = (other for other in near if math.isfinite(self.sinks.twins.distance(leaf.raw, other)))
-                if not other_parameters and next(near, None) is None:
-                    return False
-        return True
-
-    def _near(self, row: int) -> float:
-        """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
-        this entry are allowed. Those of a gradient that is clipped may be as far apart as where it leaves the step."""
-        (entry,) = self._table.entries_of([row])
-        is_clipping = self._table.keys[entry].parent == CLIPPING
-        near = self.sinks.twins.allowed(*self._table.tensors(row)) if is_clipping else EXACT
-        return float(max(self._tolerance[row], near)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else near
-
-    @cached_property
-    def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:
-        """By side the tensors in calls for parameters, by function, slot and shape."""
-        sides: tuple[dict[tuple[str, str, str], list[Any]], ...] = ({}, {})
-        calls = {number for number, key in enumerate(self._table.keys) if key.parent in OF_PARAMETERS}
-        for number in sorted(calls | self.sinks.updates.calls):
-            self._add_values(number, sides)
-        return sides
-
-    def _add_values(self, call: int, sides: tuple[dict[tuple[str, str, str], list[Any]], ...]) -> None:
-        stem = self._table.keys[call].stem
-        for row in self._table.rows_of(call):
-            for values, leaf in zip(sides, (self._table.target[row], self._table.golden[row]), strict=True):
-                if leaf is not None and is_tensor(leaf.raw):
-                    values.setdefault((stem, leaf.slot, str(leaf.raw["shape"])), []).append(leaf.raw)
-
-    @cached_property
-    def _shapes_of_one_side(self) -> frozenset[str]:
-        """The shapes of the parameters whose gradients only one side has, and of their norms: they have no counterpart
-        among the parameters of the other side."""
-        gradients = [
-            leaf.raw
-            for number, key in enumerate(self._table.keys)
-            if key.phase == Phase.PARAMETERS_GRAD.value and not self._has_both(number)
-            for row in self._table.rows_of(number)
-            if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
-        ]
-        return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
 
 
 def _largest(raw: Mapping[str, Any]) -> float:

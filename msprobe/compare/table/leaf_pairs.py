@@ -76,12 +76,10 @@ class LeafPairs:
         found += [(None, leaf) for leaf in theirs if id(leaf) not in used]
         if target is None or golden is None or target.stem != golden.stem or not self.plain:
             return found
+        from msprobe.compare.table.call_arguments import pairs_by_parameter, pairs_in_order  # reads a table
+
         if is_module(target):
-            from msprobe.compare.table.module_arguments import pairs_in_order  # for calls with another argument
-
             return pairs_in_order(target.phase, found)
-        from msprobe.compare.table.call_arguments import pairs_by_parameter  # for calls that are written otherwise
-
         return pairs_by_parameter(target.stem, target.phase, found)
 
     def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:

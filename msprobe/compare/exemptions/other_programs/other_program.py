@@ -1,7 +1,8 @@
 """Exemption for two different programs: what only one of them does in its own way is no difference.
 
 1. Entries of one side are other code, or a lost layer (``lost_layers``).
-2. A phase that only one program recorded at all is missing (``missing_phases``).
+2. A phase that only one program recorded at all is missing: a run without any backward pass says nothing about that of
+   the other run. A note says how many values were not compared.
 3. Values of paired entries. A value that only one program records cannot be checked. It is a difference only where it
    belongs to a lost layer, is a parameter that a layer and its partner do not share and that changes something (a
    weight of ones or a bias of zeros that is not trained does not), or is the first result of a
@@ -18,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 from msprobe.compare.exemptions.other_programs.lost_layers import excuse_other_code
-from msprobe.compare.exemptions.other_programs.missing_phases import missing_phase_notes, missing_phases
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.entries import EntryKey, EntryPair, is_module
+from msprobe.compare.records.note import Note
 from msprobe.compare.records.parameter_names import PARAMETERS
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase, is_module_name
@@ -29,6 +30,12 @@ from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Ints, RowKind
 
+_TARGET, _GOLDEN = "target", "golden run"
+_PHASE_TEXTS = {
+    Phase.FORWARD.value: "no forward calls",
+    Phase.BACKWARD.value: "no backward calls",
+    Phase.PARAMETERS_GRAD.value: "no gradients of parameters",
+}
 _NEUTRAL = {"weight": 1.0, "bias": 0.0}
 
 # MindSpore calls these parameters, PyTorch does not.
@@ -43,7 +50,7 @@ class OtherProgram(Exemption):
         if not table.loose:
             return table
         entries = excuse_other_code(table, dumps)
-        return replace(table, entries=missing_phases(entries, table.keys, table.rows_per_entry()))
+        return replace(table, entries=_without_lost_phases(entries, table.keys, table.rows_per_entry()))
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
         """Lower the kinds of differences that are none (see ``relax_kinds``)."""
@@ -54,7 +61,7 @@ class OtherProgram(Exemption):
         """Return sentences about phases that one side lacks, and about functions that no module stands for."""
         if not table.loose:
             return []
-        return missing_phase_notes(table.entries, table.keys, table.rows_per_entry()) + _unjudged_functions(table)
+        return _lost_phase_notes(table.entries, table.keys, table.rows_per_entry()) + _unjudged_functions(table)
 
 
 def _unjudged_functions(table: LeafTable) -> list[str]:
@@ -136,3 +143,49 @@ def _is_layer(*names: str) -> bool:
 def _is_integer(raw: Any) -> bool:
     dtype = find_dtype(str(raw["dtype"]))
     return dtype is not None and dtype.kind is DtypeKind.INT
+
+
+def _without_lost_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
+) -> list[EntryPair]:
+    """Return the entries; those of a phase that one side lacks are benign no longer.
+
+    ``keys`` and ``rows_per_entry`` have one item per entry.
+    """
+    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, rows_per_entry)}
+    if not phases:
+        return list(entries)
+    return [
+        pair._replace(absence=None) if key.phase in phases and not key.recompute else pair
+        for pair, key in zip(entries, keys, strict=True)
+    ]
+
+
+def _lost_phase_notes(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
+) -> list[str]:
+    """Return a sentence for each phase that one side lacks; the arguments are those of ``_without_lost_phases``."""
+    return [
+        Note(count, "", f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {{}} values of the {other} were not compared")
+        for phase, lacking, other, count in _one_sided_phases(entries, keys, rows_per_entry)
+    ]
+
+
+def _one_sided_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
+) -> list[tuple[str, str, str, int]]:
+    """Return for each phase of one side: the phase, the side that lacks it, the other side, and its values there."""
+    values: Counter[tuple[str, str]] = Counter()
+    for pair, key, count in zip(entries, keys, rows_per_entry, strict=True):
+        if pair.target is not None:
+            values[_TARGET, key.phase] += count
+        if pair.golden is not None:
+            values[_GOLDEN, key.phase] += count
+    one_sided = []
+    for phase in _PHASE_TEXTS:
+        target, golden = values[_TARGET, phase], values[_GOLDEN, phase]
+        if target and not golden:
+            one_sided.append((phase, _GOLDEN, _TARGET, target))
+        elif golden and not target:
+            one_sided.append((phase, _TARGET, _GOLDEN, golden))
+    return one_sided

@@ -25,13 +25,16 @@ from msprobe.compare.parallel.arrangement import (
 )
 from msprobe.compare.parallel.identity import Call, Key, Part, RankCalls
 from msprobe.compare.parallel.merged_dump import Suspect
-from msprobe.compare.parallel.outside_modules.stage_transfers import transfer
 from msprobe.compare.parallel.pieces import Piece, piece_of
 from msprobe.core.naming import Phase
-from msprobe.core.store.record_walk import is_tensor, leaves
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, leaves
 
+_SENDS, _RECEIVES = ("send", "isend"), ("recv", "irecv")
+_BATCH = "batch_isend_irecv"
+_SENT = "this call sends it to the next stage, and is not given what the golden run has there"
+_RECEIVED = "this call receives it from the other stage"
 _AGREES = 1e-3
-_GIVEN, _MADE = "input", "output"
 
 
 class _State(Enum):
@@ -68,7 +71,7 @@ class OutsideCalls:
             reason = self._own_difference(key)
             if reason:
                 return self._named(key, reason)
-        moved = transfer(self._ranks, call) if self._between_stages(call) else None
+        moved = _transfer(self._ranks, call) if self._between_stages(call) else None
         if moved is not None:
             return moved
         undivided = next((key for key in reversed(candidates) if self._is_scalar(key)), None)
@@ -86,8 +89,8 @@ class OutsideCalls:
         its own count."""
         if key.phase is not Phase.FORWARD:
             return False
-        golden = self._tensors(self._golden[key], _GIVEN)
-        for path, pieces in self._tensors(self._target[key], _GIVEN).items():
+        golden = self._tensors(self._golden[key], INPUT)
+        for path, pieces in self._tensors(self._target[key], INPUT).items():
             others = list(golden.get(path, {}).values())
             ranks = {place[TENSOR : CONTEXT + 1] for place in pieces}
             alone = len(pieces) == len(ranks) > 1 and len(others) == 1 and others[0].numel == 1
@@ -102,14 +105,14 @@ class OutsideCalls:
 
     def _is_scalar(self, key: Key) -> bool:
         """Return whether a forward call returns one number."""
-        made = [piece for pieces in self._tensors(self._golden[key], _MADE).values() for piece in pieces.values()]
+        made = [piece for pieces in self._tensors(self._golden[key], OUTPUT).values() for piece in pieces.values()]
         return key.phase is Phase.FORWARD and len(made) == 1 and made[0].numel == 1
 
     def _is_undivided(self, key: Key) -> bool:
         """Return whether what a call returns for the micro batches of one rank adds up to as many times the result for
         the whole batch: their mean is that of the batch, and gradients are made of their sum."""
-        golden = self._tensors(self._golden[key], _MADE)
-        for path, pieces in self._tensors(self._target[key], _MADE).items():
+        golden = self._tensors(self._golden[key], OUTPUT)
+        for path, pieces in self._tensors(self._target[key], OUTPUT).items():
             whole_batch = next(iter(golden.get(path, {}).values()), None)
             first = min(pieces)
             means = [piece.mean for place, piece in pieces.items() if place[:MICRO] == first[:MICRO]]
@@ -150,7 +153,7 @@ class OutsideCalls:
             return "an argument of this call outside of the modules differs"
         if inputs is not _State.AGREES or self._follows_from_forward(key):
             return ""
-        differs = any(state is _State.DIFFERS for state in self._states(key, _MADE))
+        differs = any(state is _State.DIFFERS for state in self._states(key, OUTPUT))
         return "this call outside of the modules gets the same and makes something else" if differs else ""
 
     def _follows_from_forward(self, key: Key) -> bool:
@@ -160,7 +163,7 @@ class OutsideCalls:
         return both and self._inputs(forward) is _State.DIFFERS
 
     def _inputs(self, key: Key) -> _State:
-        states = set(self._states(key, _GIVEN))
+        states = set(self._states(key, INPUT))
         if _State.DIFFERS in states:
             return _State.DIFFERS
         return _State.UNKNOWN if _State.UNKNOWN in states else _State.AGREES
@@ -201,7 +204,7 @@ class OutsideCalls:
             if key._replace(micro=0, number=0) in known:
                 continue
             for rank, own in calls.values():
-                made = [piece_of(leaf.raw) for leaf in leaves(own.name, own.body) if leaf.slot == _MADE]
+                made = [piece_of(leaf.raw) for leaf in leaves(own.name, own.body) if leaf.slot == OUTPUT]
                 if any(piece is not None and piece.agrees(other) for piece in made for other in wanted):
                     stack = rank.dump.stacks.get(_forward_name(own.name), ())
                     return Suspect(
@@ -231,7 +234,7 @@ def _arguments(calls: Mapping[Coordinates, tuple[RankCalls, Call]]) -> dict[str,
     for _, call in calls.values():
         for leaf in leaves(call.name, call.body):
             raw = leaf.raw
-            if leaf.slot == _GIVEN and isinstance(raw, dict) and not is_tensor(raw) and "value" in raw:
+            if leaf.slot == INPUT and isinstance(raw, dict) and not is_tensor(raw) and "value" in raw:
                 found.setdefault(leaf.suffix, []).append(raw["value"])
     return found
 
@@ -267,3 +270,27 @@ def close(own: Piece, other: Piece) -> bool:
 
 def _forward_name(name: str) -> str:
     return name.removesuffix("backward") + "forward" if name.endswith(".backward") else name
+
+
+def _transfer(ranks: Sequence[RankCalls], call: Call) -> Suspect | None:
+    """Return the call that sends or receives what a call of a module is given; None where no such call has it."""
+    given = (leaf.raw for leaf in leaves(call.name, call.body) if leaf.slot == INPUT)
+    wanted = [piece for raw in given if (piece := piece_of(raw)) is not None and piece.numel > 1]
+    for functions, slot, reason in ((_SENDS, INPUT, _SENT), (_RECEIVES, OUTPUT, _RECEIVED)):
+        calls = ((rank.dump, name) for rank in ranks for name in _calls(rank.dump, functions))
+        for dump, name in calls:
+            if any(piece.agrees(other) for piece in _moved(dump, name, slot) for other in wanted):
+                return Suspect(dump.stacks.get(name, ()), reason)
+    return None
+
+
+def _calls(dump: Dump, functions: Sequence[str]) -> Iterator[str]:
+    for name in dump.data:
+        parts = name.split(".")
+        if len(parts) > 1 and parts[0] == "Distributed" and parts[1] in (*functions, _BATCH):
+            yield name
+
+
+def _moved(dump: Dump, name: str, slot: str) -> Iterator[Piece]:
+    raws: Iterator[Any] = (leaf.raw for leaf in leaves(name, dump.data[name]) if leaf.slot == slot)
+    yield from (piece for raw in raws if (piece := piece_of(raw)) is not None)
