@@ -102,19 +102,19 @@ class OtherCode(ComparedEntries):
         values are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
-        if not sinks.comparable or self.table.gradient_factor != 1.0 or sinks.agree:
+        if not sinks.comparable or sinks.agree:
             return None
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
         if pair.target is None:
-            right = end.has_twins(str(pair.golden), 1)
+            right = end.has_twins(str(pair.golden), 1) or end.is_right(str(pair.golden), 1)
         else:
             right = end.has_twins(pair.target) or (end.is_right(pair.target) and not self._is_in_wrong_layer(entry))
         if not right or not self.table.alone or sinks.coarsest > _FLOAT:
             return None
         stretch = end.stretch(0)
-        return None if stretch is None or stretch.broken or (stretch.left_out and not pair.of_both) else stretch
+        return None if stretch is None or (stretch.broken and pair.target is not None) or (stretch.left_out and not pair.of_both) else stretch
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
         """Return whether a parameter of both programs has other elements, and not only another order, or one number

@@ -214,7 +214,7 @@ class Sinks:
     @cached_property
     def updates(self) -> Updates:
         """What the optimizers leave."""
-        others = not math.isfinite(self._gradients.apart)
+        others = self._gradients.apart > self.twins.most_allowed
         return Updates(self._table, self.sides, self.twins, self._next_agrees, of_others=others)
 
     @property

@@ -257,7 +257,7 @@ class StretchSearch:
                 if self._has_twin(call, number, value) or self._is_right_in_parts(value)
             }
             if self._makes_right(call, right):
-                right |= {id(value.root) for value in self._sides[0].data(call) if is_float(value.raw)}
+                right |= {id(value.root) for value in self._sides[0].data(call)}
         return right
 
     def _is_right_in_parts(self, result: Value) -> bool:
@@ -345,6 +345,9 @@ class StretchSearch:
         place = next((place for place, one in enumerate(target) if one is value.raw), len(target))
         sums = list(accumulate(map(element_count, golden)))
         alone = [([value.raw], [one]) for one in golden if element_count(one) == element_count(value.raw)]
+        of_round = _of_one_round(target, golden, place)
+        if sum(map(element_count, of_round[0])) == sum(map(element_count, of_round[1])):
+            alone.append(of_round)
         for end, size in enumerate(accumulate(map(element_count, target)), 1):
             if end <= place:
                 continue
@@ -524,6 +527,14 @@ class _Side:
                 if element_count(value.raw) < element_count(source.raw):
                     found.setdefault(id(source), []).append((number, value))
         return found
+
+
+def _of_one_round(target: list[Raw], golden: list[Raw], place: int) -> tuple[list[Raw], list[Raw]]:
+    """Return what both runs have of a round in which one of them calls for all requests at once, and the other one for
+    one request: it makes all rounds of a request before those of the next."""
+    rounds = max(1, min(len(target), len(golden)))
+    first = place % rounds
+    return target[first::rounds], golden[first::rounds]
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:

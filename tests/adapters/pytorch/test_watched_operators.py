@@ -102,7 +102,7 @@ class Layers(torch.nn.Module):
 
 def test_results_that_a_call_does_not_ask_for_are_not_compared(bench: Any) -> None:
     model = Layers()
-    with bench.open("L1", "online_check", {"first": 100}).collect():
+    with bench.open("L1", "online_check", {"first": 100, "share": 1.0}).collect():
         model(torch.randn(2, 1, 6, 6)).square().sum().backward()
     bench.close()
     found = summary(bench.root)

@@ -127,12 +127,13 @@ def test_fault_in_other_code_is_among_the_lines(tmp_path: Path, fault: str, mark
 
 
 class Cached(nn.Module):
-    """A layer of attention that keeps keys and values; the fault forgets how many there are."""
+    """A layer of attention that keeps keys and values; the fault forgets how many there are, or scales scores
+    otherwise."""
 
-    def __init__(self, *, forgets: bool = False) -> None:
+    def __init__(self, *, forgets: bool = False, scale: float | None = None) -> None:
         super().__init__()
         self.embed, self.head = nn.Embedding(20, WIDTH), nn.Linear(WIDTH, 20)
-        self.attention, self.forgets = Fused(), forgets
+        self.attention, self.forgets, self.scale = Fused(), forgets, scale
 
     def forward(self, tokens: torch.Tensor, kept: list[torch.Tensor] | None = None) -> torch.Tensor:
         q, k, v = self.attention.qkv(self.embed(tokens)).chunk(3, -1)
@@ -141,7 +142,8 @@ class Cached(nn.Module):
             kept[:] = k, v
         start = 0 if self.forgets else k.shape[1] - tokens.shape[1]
         seen = torch.arange(k.shape[1]) <= start + torch.arange(tokens.shape[1])[:, None]  # seen
-        return self.head(self.attention.out(F.scaled_dot_product_attention(q, k, v, attn_mask=seen)))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale)  # scaled
+        return self.head(self.attention.out(y))
 
 
 @pytest.mark.parametrize("forgets", [False, True])
@@ -161,6 +163,34 @@ def test_parts_of_a_prompt_are_compared_as_a_whole(tmp_path: Path, forgets: bool
     if summary.first_divergence is not None:
         first = summary.first_divergence
         assert any(f"{line_of('seen')} " in line for line in (first.source, *first.stretch)), summary_text(summary)
+
+
+@pytest.mark.parametrize("scale", [None, 0.5])
+def test_requests_are_compared_as_a_batch(tmp_path: Path, scale: float | None) -> None:
+    """One run makes each round for all requests at once, the other one all rounds of a request before the next."""
+    rounds = 2
+    for name in ("golden", "target"):
+        forget()
+        torch.manual_seed(0)
+        layers = nn.ModuleDict({"layer": Cached(scale=scale if name == "target" else None)}).eval()
+        model = layers["layer"]
+        tokens, kept = torch.randint(0, 20, (3, 8)), []
+        debugger = PrecisionDebugger({"dump_path": str(tmp_path / name), "level": "mix", "task": "statistics"})
+        with torch.no_grad(), debugger.collect(model=layers):
+            if name == "target":
+                results = [model(tokens[:, :6], kept)[:, -1], model(tokens[:, 6:7], kept)[:, -1]]
+            else:
+                one_by_one = [model(one[None, : 6 + i], [])[:, -1] for one in tokens for i in range(rounds)]
+                results = [torch.cat(one_by_one[i::rounds]) for i in range(rounds)]
+            for logits in results:
+                logits.softmax(-1).tolist()
+    forget()
+    summary = msprobe.compare(str(tmp_path / "target"), str(tmp_path / "golden")).summary
+    assert summary.verdict == ("diverged" if scale else "same")
+    if summary.first_divergence is not None:
+        first = summary.first_divergence
+        assert first.target == "Functional.scaled_dot_product_attention.0.forward", summary_text(summary)
+        assert any(f"{line_of('scaled')} " in line for line in first.stretch)
 
 
 def test_lines_are_shown_by_function() -> None:
