@@ -166,7 +166,7 @@ def _fill_statistics(
     measured.mean[rows] = _ratio(facts.apart[:, 1], np.maximum(rms, least_scale))
     measured.norm[rows] = _ratio(facts.apart[:, 2], np.maximum(norm, least_scale * np.sqrt(elements)))
     measured.projection[rows] = _ratio(facts.apart[:, 3], scale * np.sqrt(elements))
-    measured.reduction[rows] = _reductions(table, rows, facts.longest, numel)
+    measured.reduction[rows] = _reductions(table, facts)
     return least_scale
 
 
@@ -174,17 +174,18 @@ def _ratio(difference: Floats, scale: Floats) -> Floats:
     return np.where(difference == 0.0, 0.0, difference / np.where(scale > 0.0, scale, 1e-300))
 
 
-def _reductions(table: LeafTable, rows: NDArray[np.int64], longest: Floats, numel: Floats) -> Floats:
+def _reductions(table: LeafTable, facts: RowFacts) -> Floats:
     """Return an estimate of the number of terms behind each element.
 
-    It is the longest axis of the call, or the elements of its largest tensor per element of this one.
+    It is the longest axis of the call, or the elements of its largest tensor per element of this one: of the gradients
+    that a call gets also of one that agrees.
     """
-    entry = table.entry_of_row()
-    most_elements = np.zeros(len(table.entries))
+    entry = table.entry_of_row()[facts.numeric]
+    most_elements = np.nan_to_num(facts.largest_inputs[:, 1])
     longest_axes = np.ones(len(table.entries))
-    np.maximum.at(most_elements, entry[rows], numel)
-    np.maximum.at(longest_axes, entry[rows], longest)
-    return np.asarray(np.maximum(longest_axes[entry[rows]], most_elements[entry[rows]] / np.maximum(numel, 1.0)))
+    np.maximum.at(most_elements, entry, facts.numel)
+    np.maximum.at(longest_axes, entry, facts.longest)
+    return np.asarray(np.maximum(longest_axes[entry], most_elements[entry] / np.maximum(facts.numel, 1.0)))
 
 
 def _marked(remarks: Ints, remark: Remark) -> list[int]:
