@@ -18,7 +18,7 @@ from msprobe.compare.verdict.reads import Read
 from msprobe.compare.verdict.sinks import Sinks, are_of_other_code
 from msprobe.compare.verdict.stretch import Stretch
 from msprobe.compare.verdict.twins import mark_of, norm_of
-from msprobe.core.naming.names import Phase
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Role
@@ -98,8 +98,8 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it. A call with right results, or of which the right values are made, is no culprit; in 16 bits other
-        values are near enough that a pair says more."""
+        shows it. A call with right results, or of which the right values are made, is no culprit, also one of the
+        golden run alone; in 16 bits other values are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
         if not sinks.comparable or sinks.agree:
@@ -114,7 +114,9 @@ class OtherCode(ComparedEntries):
         if not right or not self.table.alone or sinks.coarsest > _FLOAT:
             return None
         stretch = end.stretch(0)
-        return None if stretch is None or (stretch.broken and pair.target is not None) or (stretch.left_out and not pair.of_both) else stretch
+        if stretch is None or (stretch.broken and (pair.target is not None or is_module_name(stretch.first))):
+            return None
+        return None if stretch.left_out and not pair.of_both else stretch
 
     def _is_of_wrong_parameter(self, entry: int, description: FirstDivergence) -> bool:
         """Return whether a parameter of both programs has other elements, and not only another order, or one number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.compare.parallel.arrangement import (
     CONTEXT,
@@ -24,15 +24,50 @@ from msprobe.compare.parallel.arrangement import (
 )
 from msprobe.compare.parallel.by_identity.side import is_expert
 from msprobe.compare.parallel.identity import Key
-from msprobe.compare.parallel.partial_sums import PartialSums
 from msprobe.compare.parallel.pieces import Piece, lacks_order, lost_statistics, piece_of, shards
 from msprobe.compare.records.parameter_names import name_among, pytorch_parameter
 from msprobe.core.naming import Phase
 from msprobe.core.store.record_walk import FED, is_tensor
 from msprobe.core.tensors.projection import KEY as PROJECTION
-from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, PIECES, is_shape
+from msprobe.trace.leaves import COPIES_DIFFER, NO_WHOLE, NOT_ADDED, PIECES, is_shape
 
 _Path = tuple[Any, ...]
+_Digest = tuple[float, ...]
+"""Numbers that tell some summands from others."""
+
+
+class _Result(NamedTuple):
+    key: Key
+    record: dict[str, Any]
+    digest: _Digest
+
+
+@dataclass(slots=True)
+class PartialSums:
+    """Results of module calls of which the ranks hold summands, and the summands that calls were given."""
+
+    results: list[_Result] = field(default_factory=list)
+    given: set[_Digest] = field(default_factory=set)
+
+    def add(self, key: Key, record: dict[str, Any], digest: _Digest, *, received: bool) -> None:
+        """Remember a merged value; ``digest`` tells which summands it has, ``received`` whether a call was given it."""
+        if received:
+            self.given.add(digest)
+        else:
+            self.results.append(_Result(key, record, digest))
+
+    def mark(self) -> None:
+        """Mark the results with which other modules went on."""
+        for result in self.results:
+            if result.digest in self.given:
+                result.record[PIECES] = NOT_ADDED
+
+    def makers(self, names: Mapping[Key, str]) -> dict[str, str]:
+        """Return the forward calls whose results are summands, in the order of execution, each with the first call that
+        returned the same ones: a module around it passes them on."""
+        first: dict[_Digest, str] = {}
+        forward = [result for result in self.results if result.key.phase is Phase.FORWARD]
+        return {names[result.key]: first.setdefault(result.digest, names[result.key]) for result in forward}
 
 
 @dataclass(slots=True)
