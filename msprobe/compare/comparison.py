@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.inputs.structure import raise_where_equal, with_calls
-from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.entries import OPTIMIZER, EntryKey, entry_keys
 from msprobe.compare.records.optimizer_steps import (
     OPTIMIZERS,
     OtherCount,
@@ -43,7 +43,9 @@ from msprobe.compare.table.precisions import coarser_precision, stored_precision
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.host import paused_gc
+from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump, Place
+from msprobe.core.store.record_walk import with_changed_values
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
@@ -343,11 +345,30 @@ def _learned(
     return floor
 
 
+def forward_alone(dump: Dump) -> Dump:
+    """Return what a model in training and the same model in an inference engine have in common: the forward calls that
+    no checkpoint repeats, and shapes without axes of length 1, as an engine may flatten a batch of one to tokens.
+
+    Raises:
+        ReadError: a record is nested too deep to be one.
+    """
+    first = (key.name for key in entry_keys(dump.data, dump.construct) if _is_first(key))
+    return replace(dump, data={name: with_changed_values(dump.data[name], _squeezed) for name in first})
+
+
+def _is_first(key: EntryKey) -> bool:
+    return key.phase == Phase.FORWARD.value and not key.recompute
+
+
+def _squeezed(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a tensor with its axes of length 1 left out of the shape; another argument stays as it is."""
+    shape = value.get("shape")
+    return {**value, "shape": [size for size in shape if size != 1]} if isinstance(shape, list) else value
+
+
 def _compared_dumps(target: Dump, golden: Dump, policy: Policy, options: MappingOptions) -> ComparedDumps:
     """Return what of two dumps is compared, as the options say."""
     if options.consistent_check:
-        from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
-
         target, golden = forward_alone(target), forward_alone(golden)
     target, golden = with_calls(target), with_calls(golden)
     slices, request = (options.target_slice, options.golden_slice), _request_axes(options, target, golden)

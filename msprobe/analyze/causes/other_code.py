@@ -62,7 +62,7 @@ class OtherCode(ComparedEntries):
             description.stretch = self._lines(stretch)
             return first, description
         first = next((entry for entry, _ in end.sinks.wrong(0)), len(self.table.entries) - 1)
-        what = "what leaves the step (losses, gradients, what the programs read)"
+        what = "what leaves the step (losses, gradients, parameters, what the programs read)"
         text = f"{what} is another in the end; no call before shows where they part"
         return first, self.build(first, None, "value", text, None)
 

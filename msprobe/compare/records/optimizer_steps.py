@@ -150,10 +150,11 @@ class OtherSetting(NamedTuple):
 
 
 def first_other_number(target: Dump, golden: Dump) -> OtherSetting | None:
-    """Return the first number among the settings of an optimizer of both runs, with parameters of one name, that
-    differs; None where there is none."""
+    """Return the first number among the settings of an optimizer of both runs, with parameters of one name, or as many
+    without names, that differs; None where there is none."""
     for ours, theirs in paired_steps(list(optimizer_steps(target)), list(optimizer_steps(golden))):
-        if ours.kind != theirs.kind or not {*ours.parameters} & {*theirs.parameters} - {None}:
+        shared = {*ours.parameters} & {*theirs.parameters} - {None} or ours.parameters == theirs.parameters
+        if ours.kind != theirs.kind or not shared:
             continue
         for name in other_settings(ours, theirs):
             if _is_number(ours.settings[name]) and _is_number(theirs.settings[name]):

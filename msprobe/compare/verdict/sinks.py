@@ -191,10 +191,10 @@ class Sinks:
     @property
     def are_others(self) -> bool:
         """Whether the losses of both sides are others; without losses, the numbers that both programs read; where no
-        parameter has a name, also the gradients that leave."""
+        parameter has a name, also the gradients that leave, and the parameters that their updates leave."""
         if not self.comparable or not (all(self._losses.sinks) and self._gradients.have_names):
             unnamed = not self._table.loose and all(self._gradients.by_parameter) and not any(self._gradients.named)
-            others = unnamed and not math.isfinite(self._gradients_apart)
+            others = unnamed and (not math.isfinite(self._gradients_apart) or self.updates.leave_others)
             return self.comparable and (others or self.reads_are_others)
         losses = (as_float(sink.raw.get(LARGEST.name)) for sinks in self._losses.sinks for sink in sinks)
         if not all(map(math.isfinite, losses)):

@@ -54,6 +54,13 @@ class Updates:
         left = [[raw for raw in results[side] if not math.isfinite(self._twins.apart(side, raw))] for side in (0, 1)]
         return all(results) and (not any(left) or math.isfinite(self._twins.unions_distance(*left)))
 
+    @cached_property
+    def leave_others(self) -> bool:
+        """Whether both sides leave as many elements of parameters, with other values, and no next step shows better."""
+        trained = all(raw.get("requires_grad") for side in (0, 1) for raw in self._results(side))
+        alike = 0.0 < self.elements(0) == self.elements(1)
+        return trained and alike and not self.leave_the_same and not self._next_agrees()
+
     def elements(self, side: int) -> float:
         """Return how many elements the updates of a side leave."""
         return sum(map(element_count, self._results(side)))
@@ -69,9 +76,13 @@ class Updates:
 
     def _results(self, side: int) -> list[Raw]:
         """Return the last value of each tensor that calls update in place, beginning with a parameter of a module that
-        is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor."""
+        is known from the state of an optimizer (not all zeros); where they update none of these, with any tensor that
+        needs a gradient, as a parameter does, or with any."""
         begin = {mark_of(raw) for raw in self._parameters(side) if signature_of(raw) is not None}
-        return self._last_values(side, begin) or self._last_values(side, None)
+        if left := self._last_values(side, begin):
+            return left
+        left = self._last_values(side, None)
+        return [raw for raw in left if raw.get("requires_grad")] or left
 
     def _last_values(self, side: int, begin: set[Mark] | None) -> list[Raw]:
         last: dict[Mark, Raw] = {}

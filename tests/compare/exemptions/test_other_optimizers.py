@@ -29,15 +29,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("optimizers")
     for name, fault in itertools.product(IMPLEMENTATIONS, (False, True)):
         train(root / f"{name}-{fault}", IMPLEMENTATIONS[name], fault=fault)
+    for name, fault in itertools.product(("single", "foreach"), (False, True)):
+        train(root / f"functions-{name}-{fault}", IMPLEMENTATIONS[name], fault=fault, level="L1")
     return root
 
 
-def train(folder: Path, implementation: dict[str, bool], *, fault: bool) -> None:
+def train(folder: Path, implementation: dict[str, bool], *, fault: bool, level: str = "mix") -> None:
     forget()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, **implementation)  # type: ignore[arg-type]
-    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": level, "task": "statistics"})
     for step in range(STEPS):
         debugger.start(model)
         optimizer.zero_grad()
@@ -49,7 +51,12 @@ def train(folder: Path, implementation: dict[str, bool], *, fault: bool) -> None
         debugger.step()
 
 
-@pytest.mark.parametrize(("target", "golden"), list(itertools.permutations(IMPLEMENTATIONS, 2)))
+SINGLE, FOREACH = "functions-single", "functions-foreach"
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"), [*itertools.permutations(IMPLEMENTATIONS, 2), (SINGLE, FOREACH), (FOREACH, SINGLE)]
+)
 def test_another_implementation_is_the_same_and_its_last_step_is_judged(
     recorded: Path, target: str, golden: str
 ) -> None:

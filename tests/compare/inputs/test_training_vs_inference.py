@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import msprobe
-from msprobe.compare.inputs.training_vs_inference import forward_alone
+from msprobe.compare.comparison import forward_alone
 from msprobe.core.errors import MsprobeException
 from msprobe.pytorch import PrecisionDebugger
 from tests.compare.alignment.sides import dump
