@@ -10,7 +10,8 @@ model in modes of evaluation: it is forgotten when no training follows. Evaluati
 A program that calls functions alone, and no model, is followed by those that are called with a tensor which needs a
 gradient.
 
-What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers.
+What a data loader calls is data: nothing of it is recorded, neither in this process nor in its workers. Nor is what a
+thread of the program calls that trains nothing, beside one that does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
@@ -43,6 +43,7 @@ from msprobe.adapters.pytorch.attach.module_tree import (
     tensors_in,
 )
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
+from msprobe.adapters.pytorch.attach.thread_use import ThreadUse
 from msprobe.adapters.pytorch.compile.compiled_functions import compiled_code_ran, modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
@@ -93,15 +94,6 @@ def _guarded(method: Callable[P, None]) -> Callable[P, None]:
     return guarded
 
 
-class _Thread(threading.local):
-    """What this thread is inside of: calls of modules, compiled functions, data loaders; whether it calls models."""
-
-    inside = 0
-    in_compiled = 0
-    loading = 0
-    calls = False
-
-
 class Attachment:
     """Follows the calls of this process. No error in here reaches the program.
 
@@ -115,7 +107,7 @@ class Attachment:
         self._collection = collection
         self._note = note
         self._process = os.getpid()
-        self._thread = _Thread()
+        self._thread = ThreadUse()
         self._modes = AutogradModes()
         self._disabled = False
         self._optimizers = Optimizers(self)
@@ -140,7 +132,7 @@ class Attachment:
         self._alone = False  # calls of functions are followed, as no model is called
         self._predicts = self._multiplies = False  # and recorded before anything is trained; matrices are multiplied
         self._came_back = True  # no function was called again since the last backward pass
-        self._loaded: dict[str, None] = {}
+        self._loaded: dict[str, str] = {}  # what makes data, and where
         self._has_begun = False
         self._expects = False
 
@@ -295,7 +287,7 @@ class Attachment:
         if os.getpid() != self._process or get_worker_info() is not None:  # a worker, whose modules make data
             self._disabled = True
         elif self._thread.loading:
-            self._loaded[class_name(module)] = None
+            self._loaded[class_name(module)] = "called by a data loader"
         elif type(module).__name__ in _TRANSPARENT and self._models.wanted is None:
             return False
         elif _graph_task() == -1 and not is_made_now():  # a backward pass repeats a call
@@ -337,6 +329,10 @@ class Attachment:
     def _model_called(self, model: Model, part: nn.Module, site: Site) -> None:
         module = model.module
         if module is None or self._disabled:
+            return
+        trained, optimized = self._models.trains(model, part), self._optimizers.made > 0
+        if self._thread.prepares_data(self._collection, trained=trained, optimized=optimized):
+            self._loaded[class_name(module)] = "called in a thread that trains nothing"
             return
         self._end_alone()
         self._complete &= not self._iterations.goes_round(module, site)
@@ -431,6 +427,7 @@ class Attachment:
     @_guarded
     def _clear(self, owner: Any, site: Site) -> None:
         """Take note that gradients are cleared, at the end of this iteration or at the beginning of the next one."""
+        self._thread.trains = True
         self._note_call(owner, site, ".zero_grad")
 
     @_guarded
@@ -574,6 +571,7 @@ class Attachment:
         """Look at the models that a new optimizer trains: a call of their ``forward`` alone is a call of them."""
         if self._disabled:
             return
+        self._thread.trains = True
         for module in self._models.expect_training(self._optimizers.made <= _MOST_SEARCHES):
             self._direct.cover(module)
         parts = {model.number for model in self._models if model.is_part}
@@ -728,7 +726,7 @@ class Attachment:
         called = self._iterations.called()
         recorded = [model for model in self._models if model.number in called]
         models = ", ".join(map(str, sorted(recorded, key=lambda model: not model.trains)))
-        left_out = [f"{name} (called by a data loader)" for name in self._loaded]
+        left_out = [f"{name} ({where})" for name, where in self._loaded.items()]
         left_out += not_named(model for model in self._models if model not in recorded)
         rest = f"; left out: {', '.join(left_out)}" if left_out else ""
         ends = f"a step ends {self._iterations.ended_by}" if self._iterations.ended_by else _NO_UPDATE

@@ -51,6 +51,10 @@ class Collection(Protocol):
         """Record nothing until the next ``start``, in the same iteration."""
         ...
 
+    def leave_out_thread(self, left_out: bool) -> None:
+        """Record nothing that this thread calls, or record it again."""
+        ...
+
     def forget(self) -> None:
         """End the iteration as if it had not been: the next one has its number, and the one before what is read."""
         ...
@@ -121,6 +125,10 @@ class DebuggerSteps:
     def pause(self) -> None:
         self._debugger.stop()
         self._debugger.service.hold_functions()
+
+    def leave_out_thread(self, left_out: bool) -> None:
+        if self._debugger is not None:
+            self._debugger.service.leave_out_thread(left_out)
 
     def forget(self) -> None:
         if not self._has_given_way:

@@ -76,6 +76,9 @@ class MonitorSteps:
     def pause(self) -> None:
         """Do nothing: evaluation is not reported anyway."""
 
+    def leave_out_thread(self, _left_out: bool) -> None:
+        """Do nothing: what is watched belongs to the models."""
+
     def forget(self) -> None:
         """Do nothing: what is forgotten is evaluation."""
 

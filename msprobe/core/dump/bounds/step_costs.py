@@ -82,6 +82,11 @@ class StepCosts:
         if self._debugger is not None:
             self._debugger.service.hold_functions()
 
+    def leave_out_thread(self, left_out: bool) -> None:
+        """Record nothing that this thread calls from here on, or record it again."""
+        if self._debugger is not None:
+            self._debugger.service.leave_out_thread(left_out)
+
     def watch_functions(self, called: Called) -> bool:
         """Tell ``called`` of each call of a function (``DumpSession.watch_functions``)."""
         return self._debugger is not None and bool(self._debugger.service.watch_functions(called))

@@ -124,6 +124,12 @@ class Service:
         if isinstance(session, DumpSession):
             session.hold_functions()
 
+    def leave_out_thread(self, left_out: bool) -> None:
+        """Record nothing that this thread calls from here on, or record it again."""
+        session = process_debugger.current()
+        if isinstance(session, DumpSession):
+            session.thread.busy = left_out
+
     def watch_functions(self, called: Called) -> bool:
         """Tell ``called`` of each call of a function (``DumpSession.watch_functions``)."""
         session = process_debugger.current()

@@ -42,6 +42,9 @@ class Notes:
     def keep(self) -> bool:
         return False
 
+    def leave_out_thread(self, left_out: bool) -> None:
+        self.events.append("leave out" if left_out else "leave in")
+
     def pause(self) -> None:
         self.events.append("pause")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -73,6 +74,36 @@ def test_validation_of_averaged_weights_is_no_iteration() -> None:
             for _ in range(3):
                 features(average)
     assert notes.iterations == [{"Net"}] * 3
+
+
+def test_a_thread_that_prepares_data_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with followed() as notes:
+        encoder, model = Encoder().requires_grad_(False), Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):  # the thread calls while an iteration is open, and between two
+            run(lambda: features(encoder))
+            optimizer.zero_grad()
+            loss = model(X).mean()
+            run(lambda: features(encoder))
+            loss.backward()
+            optimizer.step()
+    assert notes.iterations == [{"Net"}] * 3
+    assert "forget" not in notes.events
+    assert "left out: Encoder (called in a thread that trains nothing)" in capsys.readouterr().err
+
+
+def test_a_thread_that_trains_is_recorded_with_its_frozen_models() -> None:
+    encoder, model = Encoder().requires_grad_(False), Net()
+    with followed() as notes:
+        run(lambda: trained(model, lambda: model(features(encoder)), times=3))
+    assert notes.iterations == [{"Net", "Encoder:Encoder"}] * 3
+
+
+def run(function: Callable[[], object]) -> None:
+    """Run a function in a thread of its own."""
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
 
 
 ALONE, BOTH = {"Net"}, {"Net", "Encoder:Encoder"}
