@@ -66,6 +66,27 @@ def test_another_task_or_level_begins_another_run(tmp_path: Path, field: dict[st
     assert document.items() >= field.items()
 
 
+def test_another_run_has_the_fields_that_it_is_given(tmp_path: Path) -> None:
+    """The file and the folder stay; arguments of the run before are not those of the next one."""
+    PrecisionDebugger({"level": "mix", "dump_path": str(tmp_path / "file"), "step": [1]}, task="tensor")
+    config = PrecisionDebugger(dump_path=str(tmp_path / "b")).config
+    assert (config.task, config.level, config.step) == ("statistics", "mix", [1])
+    PrecisionDebugger(dump_path=str(tmp_path / "c"), level="L1", task="nan_check")
+    config = PrecisionDebugger(dump_path=str(tmp_path / "d")).config
+    assert (config.task, config.level) == ("statistics", "mix")
+    config = PrecisionDebugger(task="tensor").config
+    assert (config.task, config.dump_path) == ("tensor", str(tmp_path / "d"))
+
+
+def test_a_debugger_whose_run_has_ended_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = train(tmp_path / "a")
+    train(tmp_path / "b", steps=1)
+    first.start(nn.Linear(2, 2))
+    first.start(nn.Linear(2, 2))
+    assert caplog.text.count(f"start() was called on the debugger of {tmp_path / 'a'}, whose run ended") == 1
+    assert f"goes into {tmp_path / 'b'}" in caplog.text
+
+
 def test_a_new_model_in_the_same_folder_begins_another_run_of_it(tmp_path: Path) -> None:
     first = train(tmp_path)
     began = documents(tmp_path)[0]["run"]["program_began"]

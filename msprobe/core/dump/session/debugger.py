@@ -93,7 +93,8 @@ class Debugger:
         FileCheckException: the configuration file cannot be used.
 
     Constructing it again in the same process returns the existing debugger; with another dump_path, task or level it
-    ends the run of that one and begins a new one (``run_boundary`` says what else begins one). ``with`` closes it.
+    ends the run of that one and begins a new one (``run_boundary`` says what else begins one), with the file and the
+    folder of before where they are not said. ``with`` closes it.
     """
 
     support: ClassVar[Support]
@@ -101,6 +102,8 @@ class Debugger:
     _model: ClassVar[Any] = None
     _probe: ClassVar[Any] = None
     _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
+    _source: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
+    """The file of the present run, and its folder where an argument has named it."""
     _make_session: ClassVar[Any] = None
     _boundary: ClassVar[RunBoundary] = RunBoundary()
     gives_way: ClassVar[bool] = False
@@ -161,8 +164,9 @@ class Debugger:
             if present is not None and (repr(arguments) == repr(cls._arguments) or not (config_path or overrides)):
                 cls._boundary.make_again()
                 return cls._instance
-            if present is not None and config_path is None:  # what is not said is as before
-                config_path, overrides = cls._arguments[0], {**cls._arguments[1], **overrides}
+            if present is not None and config_path is None:  # the file and the folder stay
+                config_path, folder = cls._source
+                overrides = {**folder, **overrides}
             accept = functools.partial(cls._accept, config_path, overrides)
             watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
             config = load_config(config_path, **overrides)
@@ -170,8 +174,12 @@ class Debugger:
             if present is not None and not (isinstance(present, DumpSession) and is_other_run(config, present.config)):
                 cls._warn_of_other_arguments(arguments)
                 return cls._instance
+            earlier = cls._instance
             cls._begin_run(functools.partial(make_session or cls.make_session, config, watch), arguments)
+            cls._source = config_path, {name: overrides[name] for name in ("dump_path",) if name in overrides}
             cls._model = model
+            if earlier is not None:
+                vars(earlier)["start"] = functools.partial(cls._start_of_other_run, earlier.config.dump_path)
             if config.enable_dataloader:
                 cls.follow_data_loaders()
             return cls._instance
@@ -204,6 +212,19 @@ class Debugger:
         cls._instance = instance
         logger.info("another run begins in %s: its steps are numbered from 0", session.config.dump_path)
         return session
+
+    @classmethod
+    def _start_of_other_run(cls, ended: str, *args: Any, **kwargs: Any) -> None:
+        """Begin collecting, called on the debugger of a run that has ended."""
+        if first_time(("start of another run", ended)):
+            present = cls._instance.config.dump_path if cls._instance is not None else "no folder"
+            logger.warning(
+                "start() was called on the debugger of %s, whose run ended when another one was constructed: what is "
+                "collected goes into %s; use the debugger that was constructed last",
+                ended,
+                present,
+            )
+        cls.start(*args, **kwargs)
 
     @classmethod
     def _warn_of_other_arguments(cls, arguments: tuple[Any, dict[str, Any]]) -> None:
