@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.utils.data import dataloader, get_worker_info
 
-from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, Use
+from msprobe.adapters.pytorch.attach.call_modes import AutogradModes, ThreadUse, Use
 from msprobe.adapters.pytorch.attach.collection import Collection, script_debugger
 from msprobe.adapters.pytorch.attach.iterations import MOST_LEAVES, Iterations, Site, call_site
 from msprobe.adapters.pytorch.attach.models import Call, Model, Models, not_named
@@ -43,7 +43,6 @@ from msprobe.adapters.pytorch.attach.module_tree import (
     tensors_in,
 )
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
-from msprobe.adapters.pytorch.attach.thread_use import ThreadUse
 from msprobe.adapters.pytorch.compile.compiled_functions import compiled_code_ran, modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
@@ -69,8 +68,6 @@ _TRANSPARENT = {"DistributedDataParallel", "FullyShardedDataParallel"}
 _MOST_SEARCHES = 16
 
 _graph_task = torch._C._current_graph_task_id
-
-
 P = ParamSpec("P")
 Note = Callable[..., None]
 """``note(event, **facts)`` tells the launcher (``jobs/programs/launcher.py``) what happened."""
@@ -121,6 +118,7 @@ class Attachment:
         self._started: set[int] = set()  # the ids of the models that are recorded in it
         self._tentative: Site | None = None  # where a call that may be evaluation has begun it
         self._empty = False  # an optimizer has begun it, and called no model yet
+        self._whole = False  # an optimizer that calls the model itself makes a whole iteration
         self._for_training: set[Site] = set()
         self._for_evaluation: set[Site] = set()
         self._began: Site | None = None  # the call that has begun the iteration
@@ -331,7 +329,7 @@ class Attachment:
         if module is None or self._disabled:
             return
         trained, optimized = self._models.trains(model, part), self._optimizers.made > 0
-        if self._thread.prepares_data(self._collection, trained=trained, optimized=optimized):
+        if self._thread.prepares_data(self._collection.leave_out_thread, trained=trained, optimized=optimized):
             self._loaded[class_name(module)] = "called in a thread that trains nothing"
             return
         self._end_alone()
@@ -603,8 +601,11 @@ class Attachment:
         if self._disabled or os.getpid() != self._process:
             return
         self._end_if_complete()
+        self._whole = by_closure and self._optimizers.holds_all(optimizer)
         if by_closure:
             self._note_call(optimizer, call_site(), ".step")
+        if self._whole and self._open and self._iterations.updates:
+            self._end()
         if self._running:
             return
         if self._open:
@@ -624,7 +625,7 @@ class Attachment:
             self._closures_call = False  # whatever the optimizer called is no model
             self._forget()
         if self._open:
-            self._complete = self._iterations.update(optimizers, self._optimizers.training())
+            self._complete = self._iterations.update(optimizers, self._optimizers.training(), whole=self._whole)
             if self._complete:
                 self._collection.complete()
             return

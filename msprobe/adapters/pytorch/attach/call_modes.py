@@ -1,9 +1,11 @@
-"""Whether a call of a model belongs to a training or to an evaluation, by the modes in which it is made."""
+"""Whether a call of a model belongs to a training, to an evaluation, or to the data of one, by the modes in which it is
+made, and by what else its thread does."""
 
 from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -112,3 +114,29 @@ class TrainingCalls:
         if self._left_out is Use.EVAL_MODE or self.only_left_out:
             self._needed = self._left_out or Use.INFERENCE
             self._left_out = None
+
+
+class ThreadUse(threading.local):
+    """What this thread is inside of: calls of modules, compiled functions, data loaders; whether it calls models,
+    whether it has made, or used, what trains any, and whether nothing of it is recorded."""
+
+    inside = 0
+    in_compiled = 0
+    loading = 0
+    calls = False
+    trains = False
+    left_out = False
+
+    def prepares_data(self, leave_out: Callable[[bool], None], *, trained: bool, optimized: bool) -> bool:
+        """Return whether a call of a model in this thread makes data for another one; then nothing of it is recorded.
+
+        Args:
+            leave_out: lets nothing of this thread be recorded, or everything.
+            trained: whether the model is trained.
+            optimized: whether the program has an optimizer, without which nobody can tell.
+        """
+        before, self.trains = self.left_out, self.trains or trained
+        self.left_out = optimized and not self.trains and threading.current_thread() is not threading.main_thread()
+        if self.left_out is not before:
+            leave_out(self.left_out)
+        return self.left_out

@@ -6,6 +6,9 @@ after an update, comes back to a call that it made before that update: the same 
 same ``step(closure)``, called from the same place. What is called there may also be another one than in the whole
 iteration before: then models are trained one after the other.
 
+An optimizer of all parameters that calls the model itself (``LBFGS``) makes a whole iteration with each step, whatever
+other optimizers there are.
+
 An iteration that the program gives up before its backward pass (``continue``, where a loss is not finite) ends where
 gradients are cleared, or a batch is fetched, at a place at which iterations with an update began, each with one visit.
 """
@@ -70,7 +73,10 @@ class Iterations:
         self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
         self._entries: set[tuple[int, Site]] = set()  # made since the end of the last iteration, before this one
         self._beginnings: set[tuple[int, Site]] = set()  # the entries of all iterations with an update
-        self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
+        self._loops: set[tuple[int, Site]] = (
+            set()
+        )  # the entries that were made again in the last iteration with updates
+        self._again: set[tuple[int, Site]] = set()  # those that were made again in this one
         self._parameters = ChangesByHand()
         self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
         # where the first function was called, and with which leaves
@@ -92,6 +98,11 @@ class Iterations:
         self._since, self._ahead = self._ahead, set()
         self._entries = set(self._since)
         self._parameters = ChangesByHand()
+
+    @property
+    def updates(self) -> bool:
+        """Whether an optimizer has made an update in it."""
+        return bool(self._updated)
 
     def updated(self, optimized: bool) -> bool:
         """Return whether there was an update; ``optimized``: whether the program has an optimizer."""
@@ -198,11 +209,13 @@ class Iterations:
         return any(seen.parameter() is not one or seen.has_changed() for seen, one in pairs)
 
     def is_given_up(self, owner: Any, site: Site) -> bool:
-        """Return whether a call that is none of a model comes after an iteration that has no backward pass."""
+        """Return whether a call that is none of a model comes after an iteration that has no backward pass. Before any
+        has one, this is known of gradients that are cleared: batches may be fetched in a loop."""
         call = id(owner), site
         if call not in self._entries:
             return False
-        if call in self._loops or call not in self._beginnings or self.went_backward or self._before:
+        begins = call in self._beginnings or (owner is not None and not self._beginnings)
+        if call in self._loops or not begins or self.went_backward or self._before:
             self._loops.add(call)
             return False
         return True
@@ -233,17 +246,20 @@ class Iterations:
         self.went_backward = True
         self._parameters.backward()
 
-    def update(self, optimizers: Iterable[int], training: dict[int, str]) -> bool:
+    def update(self, optimizers: Iterable[int], training: dict[int, str], *, whole: bool = False) -> bool:
         """Take note of an update; return whether it ends the iteration.
 
         Args:
             optimizers: the ids of those that made it.
             training: the ids and classes of all optimizers that train something.
+            whole: whether it was a whole iteration: of an optimizer of all parameters that has called the model itself.
         """
         self._updated.update(optimizers)
         self._before |= self._since
         self._since.clear()
         self._parameters.settle()
+        if whole:
+            training = {one: training[one] for one in optimizers if one in training}
         if not self._updated.issuperset(training):
             return False
         names = " and ".join(sorted(set(training.values()))) or "the optimizer"

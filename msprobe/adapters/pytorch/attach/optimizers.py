@@ -98,6 +98,10 @@ class Optimizers:
         """Return the parameters of modules that the living optimizers hold, by id."""
         return {id(one): one for optimizer in list(self._alive) for one in _parameters(optimizer)}
 
+    def holds_all(self, optimizer: Any) -> bool:
+        """Return whether an optimizer holds all parameters that the living ones hold."""
+        return self.held().keys() <= {id(one) for one in _parameters(optimizer)}
+
     def training(self) -> dict[int, str]:
         """Return ids and classes of the living optimizers."""
         return {id(one): type(one).__name__ for one in list(self._alive)}
