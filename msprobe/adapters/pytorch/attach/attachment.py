@@ -212,7 +212,7 @@ class Attachment:
     def _observed_backward(self, slot: Slot) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._complete and not is_traced():
-                self._goes_on()
+                self._end_if_complete()
             result = slot.function(*args, **kwargs)
             if not is_traced() and self._open:
                 self._went_backward()
@@ -272,11 +272,6 @@ class Attachment:
         return fetch
 
     # ---------------------------------------------------------------- calls of models
-
-    @_guarded
-    def _goes_on(self) -> None:
-        """Take note of what belongs to the next iteration, and is no call of a model."""
-        self._end_if_complete()
 
     def _called(self, module: nn.Module) -> bool:
         """Take note of a call of a module; return whether what it calls is inside of it."""
@@ -372,7 +367,7 @@ class Attachment:
         elif self._tentative is not None:
             self._forget_evaluation()
         else:
-            self._leave_out()
+            self._leave_out(call.model)
 
     def _set_apart(self, begun: Site, site: Site) -> None:
         """Forget the iteration that ``begun`` has begun, where other ones began with the call at ``site`` without it.
@@ -388,13 +383,14 @@ class Attachment:
             self._between[begun] = self._ended
             self._forget()
 
-    def _leave_out(self) -> None:
+    def _leave_out(self, model: Model) -> None:
         """Record nothing of an evaluation."""
         if self._running:
             self._running = False
             self._collection.pause()
-        elif first_time("run: evaluation"):
-            logger.info("msprobe run: calls without autograd, or of evaluation, are left out where no training begins")
+        elif first_time(f"run: evaluation of {model}"):
+            text = "msprobe run: calls of %s without autograd, or of evaluation, are left out where no training begins"
+            logger.info(text, model)
 
     def _may_be_training(self, call: Call, use: Use) -> bool:
         """Return whether a call of a trained model in modes of evaluation may still belong to a training.
@@ -681,6 +677,7 @@ class Attachment:
             self._note("reason", text=str(error))
             logger.error("msprobe run: nothing is collected: %s", error)
 
+    @_guarded
     def _end_if_complete(self) -> None:
         """End an iteration that has made its updates, before what belongs to the next one."""
         if self._complete and os.getpid() == self._process:

@@ -15,7 +15,13 @@ from torch import nn
 
 from msprobe.adapters.pytorch.attach.call_modes import TrainingCalls
 from msprobe.adapters.pytorch.attach.iterations import Site
-from msprobe.adapters.pytorch.attach.module_tree import ModuleTree, modules_in, parameters_of, wrapped_modules
+from msprobe.adapters.pytorch.attach.module_tree import (
+    ModuleTree,
+    modules_in,
+    parameters_in,
+    parameters_of,
+    wrapped_modules,
+)
 from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_compiled
 from msprobe.core.log import first_time
 
@@ -126,8 +132,11 @@ class Models:
         self._by_call = {key: entry for key, entry in self._by_call.items() if not entry[1].is_part}
 
     def trains(self, model: Model, part: nn.Module) -> bool:
-        """Return whether a call of ``part``, which is a model or a part of one, calls something that is trained."""
-        return model.trains and id(part) not in self._untrained_parts
+        """Return whether a call of ``part``, which is a model or a part of one, calls something that is trained; what
+        was frozen after its training is not."""
+        if not model.trains or id(part) in self._untrained_parts:
+            return False
+        return any(parameter.requires_grad for parameter in parameters_in(part))
 
     def _note_part(self, part: nn.Module | None, model: Model, tree: ModuleTree) -> None:
         if part is not None and model.trains and tree.trained and parameters_of(part).isdisjoint(tree.trained):

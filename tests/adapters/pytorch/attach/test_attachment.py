@@ -52,6 +52,19 @@ def test_a_frozen_encoder_is_recorded_beside_the_model() -> None:
     assert "forget" not in notes.events
 
 
+def test_an_encoder_that_was_trained_before_it_was_frozen_is_recorded() -> None:
+    with followed() as notes:
+        encoder, model = Encoder(), Net()
+        first = torch.optim.SGD(encoder.parameters(), 0.1)
+        for _ in range(2):
+            encoder(X).mean().backward()
+            first.step()
+            first.zero_grad()
+        encoder.requires_grad_(False).eval()
+        trained(model, lambda: model(features(encoder)))
+    assert notes.iterations == [{"Encoder"}] * 2 + [{"Encoder", "Net:Net"}] * 2
+
+
 def test_evaluation_that_begins_with_the_encoder_is_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     with followed() as notes:
         encoder, model = Encoder().requires_grad_(False), Net()
