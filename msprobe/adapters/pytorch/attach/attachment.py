@@ -471,7 +471,7 @@ class Attachment:
         if not self._running:
             self._start(call.model)
         elif id(call.module) not in self._started:
-            self._start_collection([call.model])
+            self._start_collection([one for one in self._models if one.number in self._started or one is call.model])
         self._empty, self._thread.calls = False, True
         self._iterations.call(call.module, call.part, call.site)
         if call.model.trains:

@@ -62,17 +62,21 @@ class ModuleTree:
         return found
 
     def model_of(self, called: nn.Module) -> nn.Module:
-        """Return the model that a call of ``called`` trains.
+        """Return the model that a call of ``called`` is one of: parts that are called one by one belong to it.
 
         It is that module, or the smallest one around it, that holds every parameter of the outermost module around it
-        that is trained or requires a gradient: parts that are called one by one belong to the model that has them, also
-        one that was not given to an optimizer.
+        that is trained or requires a gradient, also one that was not given to an optimizer. Where another part holds
+        these, it is the largest module around without any.
         """
-        whole = {id(one) for top in self._tops([called]) for one in parameters_in(top) if self._may_train(one)}
-        own = {id(one) for one in parameters_in(called) if self._may_train(one)}
-        if not own or whole.isdisjoint(self.trained):
-            return called
-        return next((one for one in self._around(called) if parameters_of(one) >= whole), called)
+        around, tops = list(self._around(called)), self._tops([called])
+        whole = {id(one) for top in tops for one in parameters_in(top) if self._may_train(one)}
+        if whole.isdisjoint(self.trained):
+            return tops[0] if len(tops) == 1 and not whole else called
+        model = next((one for one in around if parameters_of(one) >= whole), called)
+        apart = parameters_of(called).isdisjoint(whole)
+        if apart and any(parameters_of(part) >= whole for part in _children(model)):
+            return next(one for one in reversed(around) if parameters_of(one).isdisjoint(whole))
+        return model
 
     def _may_train(self, parameter: nn.Parameter) -> bool:
         return parameter.requires_grad or id(parameter) in self.trained

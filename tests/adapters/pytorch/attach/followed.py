@@ -21,6 +21,7 @@ class Notes:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.iterations: list[set[str]] = []
+        self.started: list[list[str]] = []
         self.reason = ""
         self._open: set[str] | None = None
 
@@ -29,6 +30,7 @@ class Notes:
 
     def start(self, models: Mapping[str, nn.Module]) -> None:
         self.events.append("start")
+        self.started.append(list(models))
         self._open = (self._open or set()) | {
             f"{name}:{type(model).__name__}" if name else type(model).__name__ for name, model in models.items()
         }

@@ -65,6 +65,47 @@ def test_an_encoder_that_was_trained_before_it_was_frozen_is_recorded() -> None:
     assert notes.iterations == [{"Encoder"}] * 2 + [{"Encoder", "Net:Net"}] * 2
 
 
+class Autoencoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = Net(), Net()
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["alone", "in a container with the trained model"])
+def test_frozen_parts_belong_to_the_model_that_has_them(*, held: bool) -> None:
+    with followed() as notes:
+        frozen, model = Autoencoder().requires_grad_(False), Net()
+        container = [nn.ModuleDict({"frozen": frozen, "model": model})] if held else []
+        trained(model, lambda: model(features(frozen.decoder) + features(frozen.encoder)))
+    assert notes.iterations == [{"Net", "Autoencoder:Autoencoder"}] * 2
+    del container
+
+
+def test_a_frozen_part_of_a_model_belongs_to_it_where_its_parts_are_called_one_by_one() -> None:
+    with followed() as notes:
+        model = Autoencoder()
+        model.target = Net().requires_grad_(False)
+        optimizer = torch.optim.SGD([*model.encoder.parameters(), *model.decoder.parameters()], 0.1)
+        for _ in range(2):
+            (model.decoder(model.encoder(X)) - features(model.target)).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert notes.iterations == [{"Autoencoder"}] * 2
+
+
+def test_models_that_share_a_layer_are_named_alike_in_each_iteration() -> None:
+    """Which model a layer is named after depends on the order in which they are started."""
+    with followed() as notes:
+        one, other = Net(), Encoder()
+        other.a = one.a
+        optimizer = torch.optim.SGD([*one.parameters(), *other.b.parameters()], 0.1)
+        for _ in range(2):
+            (one(X) + other(X)).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert notes.started == [[""], ["", "Encoder"], ["", "Encoder"]]
+
+
 def test_evaluation_that_begins_with_the_encoder_is_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     with followed() as notes:
         encoder, model = Encoder().requires_grad_(False), Net()
