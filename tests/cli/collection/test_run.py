@@ -140,6 +140,7 @@ def test_a_function_that_is_looked_up_before_the_model_is_called_is_recorded(tmp
     for step in range(2):
         losses = [name for name in names(tmp_path, step) if "_loss" in name]
         assert losses == ["Functional.mse_loss.0.forward", "Functional.mse_loss.0.backward"]
+        assert "Module.0.Linear.forward.0" in names(tmp_path, step)  # a layer that is the model alone
 
 
 PARTS = """

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.attach.models import MAIN
+from msprobe.adapters.pytorch.attach.module_tree import Around
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.function_calls import Called
 from msprobe.core.dump.bounds.step_costs import StepCosts
@@ -91,6 +92,7 @@ class DebuggerSteps:
         self._debugger: Any = None
         self._started = False
         self._ended = self._forgotten = False
+        self._around: list[Around] = []  # of the present iteration, as others hold them weakly
 
     def expect(self) -> None:
         if self._debugger is None and script_debugger() is None:
@@ -105,7 +107,10 @@ class DebuggerSteps:
         if not self._started:
             self._started = True
             _debugger_class().gives_way = False
-        self._debugger.start(models[MAIN] if list(models) == [MAIN] else dict(models))
+        bare = {name: Around(model) for name, model in models.items() if not any(True for _ in model.children())}
+        models = {**models, **bare}  # a model itself is no entry, so what is a layer alone is put inside of something
+        self._around += bare.values()
+        self._debugger.start(models[MAIN] if list(models) == [MAIN] else models)
 
     def watch_functions(self, called: Called) -> bool:
         mine = self._debugger is not None and (self._started or script_debugger() in {None, self._debugger})
@@ -140,6 +145,7 @@ class DebuggerSteps:
 
     def end(self) -> None:
         self._debugger.stop()
+        self._around.clear()
         self._ended = True
         if not self._debugger.service.opened:
             self.settle()

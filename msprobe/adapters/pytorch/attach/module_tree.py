@@ -32,6 +32,10 @@ def wrapped_modules(module: nn.Module) -> list[nn.Module]:
     return modules
 
 
+class Around(nn.Sequential):
+    """Holds a layer that is a model alone; no module of the program."""
+
+
 class ModuleTree:
     """The modules of the program as they are now. It is made, asked and dropped.
 
@@ -43,7 +47,7 @@ class ModuleTree:
         self._parents: dict[int, list[nn.Module]] = {}
         holders: list[nn.Module] = []
         self.trained: set[int] = set()
-        for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)] if trained else ():
+        for module in _modules_of_program() if trained else ():
             for child in _children(module):
                 self._parents.setdefault(id(child), []).append(module)
             own = {id(one) for one in _own_parameters(module)}.intersection(trained)
@@ -95,6 +99,10 @@ class ModuleTree:
     def _tops(self, modules: list[nn.Module]) -> list[nn.Module]:
         around = {id(one): one for module in modules for one in self._around(module)}
         return [one for one in around.values() if not self._parents.get(id(one))]
+
+
+def _modules_of_program() -> list[nn.Module]:
+    return [one for one in gc.get_objects() if issubclass(type(one), nn.Module) and type(one) is not Around]
 
 
 def is_made_now() -> bool:
