@@ -62,6 +62,7 @@ MATRICES: dict[str, str] = {
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",
     "silent": "Trainings with a silent error: msprobe check finds it at its place, and nothing in correct programs.",
+    "threads": "Trainings in two to four threads between start and stop: no crash, bits and values as one by one.",
     "upgrades": "Pairs from real life (versions, ports, precisions, adapters, inference): same; faults have a line.",
     "versions": "Older versions of PyTorch and MindSpore record as the newest, and leave trainings as they are.",
     WIDE: "What CI runs a sample of and no other matrix runs: combinations of parameters, pages of the guide, waits.",

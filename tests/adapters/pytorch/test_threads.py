@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import multiprocessing
 import os
 import threading
@@ -16,6 +17,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 from tests.adapters.pytorch.networks import Mlp, Nested
+from tests.matrices import matrix_params
 
 pytestmark = [
     pytest.mark.torch,
@@ -81,13 +83,25 @@ def one_by_one(work: Callable[[int], Any], count: int) -> None:
         work(number)
 
 
-@pytest.mark.parametrize(("level", "task", "threads"), [("mix", "statistics", 3), ("L0", "tensor", 2)])
-def test_threads_that_train_models_of_their_own(bench: Any, level: str, task: str, threads: int) -> None:
+TRAININGS = [
+    pytest.param(*case, id="-".join(map(str, case)))
+    for case in itertools.product(("mix", "L0"), ("statistics", "tensor"), ("at once", "later"), (3, 2, 4), range(9))
+]
+
+
+@pytest.mark.parametrize(
+    ("level", "task", "written", "threads", "turn"),
+    matrix_params("threads", TRAININGS, {"mix-statistics-at once-3-0", "L0-tensor-later-2-0"}),
+)
+def test_threads_that_train_models_of_their_own(
+    bench: Any, level: str, task: str, written: str, threads: int, turn: int
+) -> None:
+    torch.manual_seed(turn)
     models = [Mlp() for _ in range(threads)]
 
     def record(run: Run) -> tuple[dict[int, list[torch.Tensor]], dict[str, Any]]:
         copies = copy.deepcopy(models)
-        debugger = bench.open(level, task, async_dump=task == "tensor")
+        debugger = bench.open(level, task, async_dump=written == "later")
         debugger.start(model=copies)
         trained: dict[int, list[torch.Tensor]] = {}
         run(lambda number: trained.setdefault(number, train(copies[number], number)), threads)
