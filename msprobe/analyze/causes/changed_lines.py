@@ -110,11 +110,13 @@ class _ChangedLines(ComparedEntries):
 
     @cached_property
     def _stack(self) -> list[Frame]:
-        """The frames of the place that is described, in the target; none where the golden run alone is there."""
+        """The frames of the place that is described, in the target; none where the golden run alone is there: of a call
+        in a library the line of the program counts."""
         stack = [*map(frame_of, self._description.stack)]
         if not self._description.source_of_golden:
             return stack
-        return [*map(self.programs.in_target, stack)] if self.programs.is_run_by_both(stack[0]) else []
+        own = [frame for frame in stack if not frame.is_library]
+        return [*map(self.programs.in_target, own)] if own and self.programs.is_run_by_both(own[0]) else []
 
     def note(self, frame: Frame) -> str:
         """Return in words what is different in a line."""

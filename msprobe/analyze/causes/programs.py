@@ -1,6 +1,9 @@
 """Two programs side by side: the lines that one has and the other lacks, and the functions that they stand in.
 
 A dump has the files of its program (``source.json``). Where it has none, the lines of its calls are what is known.
+
+Comments and docstrings are no code. Lines that read the same but for names that one program defines in the place of
+those of the other one (``cost`` for ``loss``) are the same.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import re
 import tokenize
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from pathlib import PurePath
@@ -35,6 +38,7 @@ _LOOPS = ast.For, ast.While, ast.AsyncFor
 _FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
 _DEFINITIONS = "def ", "async def ", "class "
 _IMPORTS = "import ", "from "
+_NAME = re.compile(r"([^\W\d]\w*)")
 
 
 class Span(NamedTuple):
@@ -53,18 +57,46 @@ class Span(NamedTuple):
 class SourceFile:
     """One file of a program.
 
+    Args:
+        lines: the text of each line that is known.
+        code: the code of each line that has some.
+        tree: what a parser makes of the file; nothing where it is not known.
+        functions: its functions where there is no tree.
+
     Attributes:
         lines: each line that is known and has code, in their order.
         code: the same without comments.
         counts: how often each line of code occurs.
+        functions: its functions.
+        defined: the names that it defines, but by imports.
     """
 
     def __init__(
-        self, lines: Mapping[int, str], code: Mapping[int, str], functions: Iterable[Span], loops: Iterable[Span]
+        self,
+        lines: Mapping[int, str],
+        code: Mapping[int, str],
+        tree: Iterable[ast.AST] = (),
+        functions: Iterable[Span] = (),
     ) -> None:
-        self.lines, self.code = ({number: texts[number] for number in sorted(code)} for texts in (lines, code))
-        self.functions, self._loops = list(functions), list(loops)
-        self.counts = Counter(self.code.values())
+        nodes = list(tree)
+        statements = [_span(node) for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body")]
+        notes = [_span(node) for node in nodes if isinstance(node, ast.Expr) and _is_text(node.value)]
+        code = {number: code[number] for number in sorted(code) if not any(number in span for span in notes)}
+        self.lines, self.code = {number: lines[number] for number in code}, code
+        self.counts = Counter(code.values())
+        makers = {
+            part: n.name for n in nodes if isinstance(n, ast.ClassDef) for part in n.body if _is_constructor(part)
+        }
+        self.functions = list(functions)
+        self.functions += (_span(n, n.name, makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS))
+        self.defined = frozenset(filter(None, map(_defined_name, nodes)))
+        self._loops = [_span(node) for node in nodes if isinstance(node, _LOOPS)]
+        self._long = [span for span in statements if span.first < span.last]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names in its code."""
+        return frozenset(name for code in self.code.values() for name in _NAME.findall(code))
 
     def function(self, line: int) -> Span:
         """Return the innermost function around a line, or the whole file."""
@@ -73,11 +105,13 @@ class SourceFile:
 
     def in_order(self, line: int, *, backwards: bool) -> list[int]:
         """Return the lines of the function around a line in the order in which a value may come there: those before it,
-        the nearest first, then those behind it; the other way round where the value is a gradient."""
+        the nearest first, and the rest of its statement, then those behind it; the other way round where the value is a
+        gradient."""
         function = self.function(line)
         inner = [span for span in self.functions if span != function and span.first in function]
         own = [n for n in self.lines if n in function and not any(n in s and n != s.first for s in inner)]
-        before, behind = [n for n in reversed(own) if n <= line], [n for n in own if n > line]
+        last = max((span.last for span in self._long if line in span), default=line)
+        before, behind = [n for n in reversed(own) if n <= last], [n for n in own if n > last]
         if backwards:
             return [*behind, *before]
         loop = max((s for s in self._loops if line in s and s.first in function), key=_length, default=Span(line, line))
@@ -95,11 +129,13 @@ class _Like(NamedTuple):
         path: its path.
         same: its lines that the target has too, with their numbers there.
         lost: its lines that the target lacks without another line in their place, with the line where that goes on.
+        other: its lines that the target has others in the place of, with the first one of these.
     """
 
     path: str
     same: dict[int, int]
     lost: dict[int, int]
+    other: dict[int, int]
 
 
 class Programs:
@@ -216,9 +252,10 @@ class Programs:
         }
 
     def without(self, frame: Frame) -> Frame | None:
-        """Return the line before which the target lacks that of a frame of the golden run; None where it has it."""
+        """Return the line before which the target lacks that of a frame of the golden run, or which it has in its
+        place; None where it has it."""
         for path, one in self._likes.items():
-            line = one.lost.get(frame.line) if one.path == frame.path else None
+            line = (one.lost | one.other).get(frame.line) if one.path == frame.path else None
             if line is not None:
                 return Frame(path, line, self.files[path].function(line).name, self.files[path].lines[line])
         return None
@@ -231,7 +268,7 @@ class Programs:
             other = max(self._golden, key=lambda one: _likeness(one, self._golden[one], path, own), default=None)
             like = None if other is None else _like(other, self._golden[other], own)
             if like is not None and len(like.same) >= _ALIKE * len(own.lines):
-                found[path] = like if self._are_whole else like._replace(lost={})
+                found[path] = like if self._are_whole else like._replace(lost={}, other={})
         return found
 
 
@@ -243,18 +280,46 @@ def _likeness(golden_path: str, golden: SourceFile, path: str, target: SourceFil
 
 
 def _like(path: str, golden: SourceFile, target: SourceFile) -> _Like:
-    """Return which lines of two files read the same, in one order, and which the target lacks between two of them."""
+    """Return which lines of two files read the same, in one order, and which the target lacks between two of them, or
+    has others for."""
     before, after = list(golden.code), list(target.code)
-    texts = list(golden.code.values()), list(target.code.values())
-    changes = SequenceMatcher(None, *texts, autojunk=len(before) > _LONG).get_opcodes()
-    same = {before[i + n]: after[j + n] for tag, i, end, j, _ in changes if tag == "equal" for n in range(end - i)}
-    lost = {
-        before[n]: after[min(j, len(after) - 1)]
-        for tag, i, end, j, _ in changes
-        if tag == "delete" and after
-        for n in range(i, end)
-    }
-    return _Like(path, same, lost)
+    texts, others = list(golden.code.values()), list(target.code.values())
+    changes = _changes(texts, others)
+    if names := _renamed(golden, target, changes):
+        changes = _changes(texts, [_NAME.sub(lambda name: names.get(name[0], name[0]), text) for text in others])
+    same, lost, other = {}, {}, {}
+    for tag, i, end, j, last in changes if after else ():
+        for n in range(i, end):
+            if tag == "equal":
+                same[before[n]] = after[j + n - i]
+            elif tag == "delete":
+                lost[before[n]] = after[min(j, len(after) - 1)]
+            else:
+                other[before[n]] = after[min(j + n - i, last - 1)]
+    return _Like(path, same, lost, other)
+
+
+_Changes = Sequence[tuple[str, int, int, int, int]]
+
+
+def _changes(golden: list[str], target: list[str]) -> _Changes:
+    return SequenceMatcher(None, golden, target, autojunk=len(golden) > _LONG).get_opcodes()
+
+
+def _renamed(golden: SourceFile, target: SourceFile, changes: _Changes) -> dict[str, str]:
+    """Return the names of a target that stand in the place of names of the golden program, with these: each program
+    defines its own, and has the other one nowhere."""
+    texts, others = list(golden.code.values()), list(target.code.values())
+    own, theirs = target.defined - golden.names, golden.defined - target.names
+    names: dict[str, str] = {}
+    for tag, i, end, j, last in changes:
+        for left, right in zip(texts[i:end], others[j:last], strict=False) if tag == "replace" else ():
+            parts = _NAME.split(left), _NAME.split(right)
+            if parts[0][::2] == parts[1][::2]:
+                pairs = zip(parts[1][1::2], parts[0][1::2], strict=True)
+                names |= {mine: other for mine, other in pairs if mine in own and other in theirs}
+    once = Counter(names.values())
+    return {mine: other for mine, other in names.items() if once[other] == 1}
 
 
 def _by_function(path: str, file: SourceFile, lines: Iterable[int]) -> dict[str, list[Frame]]:
@@ -275,7 +340,7 @@ def _files_of(whole: Mapping[str, str], frames: Iterable[Frame]) -> dict[str, So
         lines[frame.path][frame.line] = frame.code
         functions[frame.path][frame.function].append(frame.line)
     spans = {path: [Span(min(n), max(n), name, name) for name, n in own.items()] for path, own in functions.items()}
-    return {path: SourceFile(own, own, spans[path], ()) for path, own in lines.items()}
+    return {path: SourceFile(own, own, functions=spans[path]) for path, own in lines.items()}
 
 
 def _source_files(dump: Dump) -> dict[str, str]:
@@ -303,11 +368,8 @@ def _parsed(text: str) -> SourceFile:
             nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a cell with commands of a notebook
         nodes = []
-    makers = {part: n.name for n in nodes if isinstance(n, ast.ClassDef) for part in n.body if _is_constructor(part)}
-    functions = [_span(n, n.name, makers.get(n, n.name)) for n in nodes if isinstance(n, _FUNCTIONS)]
-    loops = [_span(n) for n in nodes if isinstance(n, _LOOPS)]
     lines = {number: line.strip() for number, line in enumerate(text.split("\n"), 1)}
-    return SourceFile(lines, dict(_code_lines(text)), functions, loops)
+    return SourceFile(lines, dict(_code_lines(text)), nodes)
 
 
 def _span(node: ast.stmt, name: str = "", called: str = "") -> Span:
@@ -316,6 +378,20 @@ def _span(node: ast.stmt, name: str = "", called: str = "") -> Span:
 
 def _is_constructor(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name == "__init__"
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _defined_name(node: ast.AST) -> str | None:
+    """Return the name that a node of a program defines: by an assignment, a function, a class, or as a parameter."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        return name if isinstance(node.ctx, ast.Store) else None
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else None
 
 
 def _code_lines(text: str) -> Iterator[tuple[int, str]]:
