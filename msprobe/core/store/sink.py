@@ -28,7 +28,7 @@ from msprobe.core.errors import error_text
 from msprobe.core.interruption import from_outside, ignored, let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
-from msprobe.core.store.journal import VERSION, JournalWriter
+from msprobe.core.store.journal import VERSION, JournalIndex, JournalWriter
 from msprobe.core.store.layout import DEBUG, DOCUMENTS, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
 from msprobe.core.store.runs import run_of_step
@@ -136,9 +136,9 @@ class DirectorySink:
             if self._tensors:
                 make_folder_below(folder, folder / TENSORS)
             self._journal.open(folder / JOURNAL)
-            self._write_buffer()
+            index = self._flushed_index()
             if not self.failed:
-                self._journal.announce(folder / JOURNAL)
+                self._journal.announce(folder / JOURNAL, index)
 
     @property
     def document(self) -> Path:
@@ -193,7 +193,6 @@ class DirectorySink:
         """Write every record so far, and the documents made of them."""
         with self._writing, _DiskGuard(self, "write"):
             self._encode_waiting()
-            self._write_buffer()
             self._publish()
 
     def close(self) -> None:
@@ -290,10 +289,16 @@ class DirectorySink:
         if self.failed:
             return
         path = self.folder / JOURNAL
-        if self._journal.doubtful:
-            with self._adding:
-                self._journal.repair(path)
-        self._journal.publish(path, self._extra_info)
+        self._journal.publish(path, self._flushed_index(), self._extra_info)
+
+    def _flushed_index(self) -> JournalIndex:
+        """Return a copy of the index, all of which is in the file: other threads go on adding records meanwhile."""
+        with self._adding:
+            if self._journal.doubtful:
+                self._journal.repair(self.folder / JOURNAL)
+            index = self._journal.index.copy()
+        self._write_buffer()
+        return index
 
 
 class _DiskGuard:
