@@ -255,8 +255,9 @@ class PendingWorks:
 
     def _failed(self, call: PendingCall, error: BaseException) -> None:
         record, call.record = call.record, None
-        if record is not None and self._current.late_observer is not None:
-            self._current.late_observer.fail(record, error)
+        observer = self._current.late_observer
+        if record is not None and observer is not None:
+            observer.fail(record, error)
         self._undo_if_idle()
 
 

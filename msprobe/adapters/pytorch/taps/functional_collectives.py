@@ -90,8 +90,9 @@ class FunctionalCollectives:
             return shown, {key: found if each is asked else each for key, each in keywords.items()}
 
         def end(record: Any, arguments: Arguments, result: Any) -> None:
-            if self._current.late_observer is not None:
-                self._current.late_observer.end(record, result)
+            observer = self._current.late_observer
+            if observer is not None:
+                observer.end(record, result)
 
         def begin(observer: Any, args: Any, kwargs: Any) -> Any:
             arguments = tuple(args), kwargs

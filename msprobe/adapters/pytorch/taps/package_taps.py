@@ -140,8 +140,8 @@ class TritonTap:
             yield
 
     def reset(self) -> None:
-        """Number the launches of every kernel from 0 again."""
-        for site in self._sites.values():
+        """Number the launches of every kernel from 0 again; other threads launch new ones."""
+        for site in list(self._sites.values()):
             site.reset()
 
     def _plan(self, launcher: Any) -> None:

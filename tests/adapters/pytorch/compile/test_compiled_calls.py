@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import threading
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from msprobe.adapters.pytorch.compile.compiled_calls import CompiledCalls, _OpenFunction
 from msprobe.adapters.pytorch.compile.recompilation import supported
 from tests.adapters.pytorch.networks import Inplace, Mlp, Nested, Shared
 
@@ -391,3 +394,16 @@ def test_hooks_registered_while_collecting_stay_in_force(bench: Any) -> None:
     seen.clear()
     model(batch()).sum().backward()
     assert seen == []
+
+
+def test_a_call_of_another_thread_ends_while_the_next_step_begins() -> None:
+    calls = CompiledCalls()
+
+    class Ends(contextlib.nullcontext[None]):
+        def __exit__(self, *_: object) -> None:
+            del calls._open_functions[2]
+
+    calls._open_functions[1] = _OpenFunction(threading.get_ident(), Ends())
+    calls._open_functions[2] = _OpenFunction(0, contextlib.nullcontext())
+    calls.reset()
+    assert not calls._open_functions

@@ -16,6 +16,11 @@ from typing import Any
 
 import pytest
 
+from msprobe.adapters.pytorch.taps.operator_tap import TorchOperatorTap
+from msprobe.adapters.pytorch.taps.package_taps import TritonTap
+from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory
+from msprobe.core.capture.observer import CallSite, CurrentObserver
+from msprobe.core.capture.thread_state import ThreadState
 from tests import forked
 
 pytestmark = pytest.mark.torch
@@ -266,3 +271,23 @@ def test_level_l2_on_an_npu_records_the_chosen_call_alone(site: Site) -> None:
     site.run(TRACED, TRACED_BODY, level="L2", task="tensor", tensor={"list": ["Torch.traced.1.forward"]})
     assert site.document()["kernel_source"] == "npu"
     assert list(site.entries()) == ["Torch.traced.1.forward"]
+
+
+class MetMeanwhile(CallSite):
+    """Another thread calls something new while the numbers of this one are set back."""
+
+    __slots__ = ("sites",)
+
+    def reset(self) -> None:
+        self.sites["new"] = CallSite("Aten", "new")
+
+
+def test_a_thread_meets_new_functions_while_a_step_begins() -> None:
+    current, thread = CurrentObserver(), ThreadState()
+    triton = TritonTap({}, lambda name: True, current, thread)
+    operators = TorchOperatorTap(current, thread, TorchUnwrittenMemory())
+    for tap, sites in (triton, triton._sites), (operators, operators._named):
+        sites["old"] = old = MetMeanwhile("Aten", "old")
+        old.sites = sites
+        tap.reset()
+        assert list(sites) == ["old", "new"]
