@@ -11,7 +11,6 @@ module (``tp_group``), or those that Megatron knows where the program has import
 
 from __future__ import annotations
 
-import sys
 import weakref
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch import nn
 
 from msprobe.core.dump.record.declared_shards import infer_part
 from msprobe.core.dump.session.debugger import models_in
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import imported_whole, let_through
 
 _STATE = "megatron.core.parallel_state"
 _READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -60,7 +59,7 @@ def _ranks(module: nn.Module, *, expert: bool) -> list[int] | None:
     """Return the ranks that share the parameters of a module; None where nothing tells."""
     group = getattr(module, "tp_group", None)
     if not isinstance(group, dist.ProcessGroup):
-        find = getattr(sys.modules.get(_STATE), _GROUP_OF_EXPERTS if expert else _GROUP, None)
+        find = getattr(imported_whole(_STATE), _GROUP_OF_EXPERTS if expert else _GROUP, None)
         try:
             group = find() if find is not None else None
         except AssertionError as error:  # Megatron's groups are not made yet

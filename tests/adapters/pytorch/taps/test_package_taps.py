@@ -11,13 +11,15 @@ import os
 import shutil
 import sys
 import textwrap
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from msprobe.adapters.pytorch.taps.operator_tap import TorchOperatorTap
-from msprobe.adapters.pytorch.taps.package_taps import TritonTap
+from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
@@ -291,3 +293,22 @@ def test_a_thread_meets_new_functions_while_a_step_begins() -> None:
         old.sites = sites
         tap.reset()
         assert list(sites) == ["old", "new"]
+
+
+def test_a_package_that_another_thread_imports_is_recorded_from_the_next_start_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("half")
+    module.__spec__ = spec = ModuleSpec("half", None)
+    monkeypatch.setitem(sys.modules, "half", module)
+    table = {"Half": {"module": "half", "apis": ["early", "late"], "hidden": {}}}
+    tap = VendorTap(table, lambda name: True, CurrentObserver(), ThreadState())  # type: ignore[arg-type]
+    vars(module)["early"] = early = lambda: None
+    spec._initializing = True  # type: ignore[attr-defined]
+    with tap.attach():
+        assert vars(module)["early"] is early
+    vars(module)["late"] = late = lambda: None
+    spec._initializing = False  # type: ignore[attr-defined]
+    with tap.attach():
+        assert vars(module)["early"] is not early
+        assert vars(module)["late"] is not late
