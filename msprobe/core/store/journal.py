@@ -38,6 +38,7 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
+from msprobe.core.interruption import let_through
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, SOURCE, STACK
 from msprobe.core.store.safe_files import open_private, regular, write_atomic
 from msprobe.core.store.source_files import source_document
@@ -342,7 +343,8 @@ def dumps(value: object, indent: int | None = None) -> bytes:
     """Return JSON in which NaN and infinities are the tokens that Python's json reads; unusual text is escaped."""
     try:
         return to_json(value, indent=indent, inf_nan_mode="constants")
-    except ValueError:  # a lone surrogate, or an object that has no JSON form
+    except ValueError as error:  # a lone surrogate, or an object that has no JSON form
+        let_through(error)
         import json
 
         return json.dumps(_json_compatible(value), indent=indent, default=str).encode("ascii")
