@@ -76,12 +76,13 @@ class CompiledCalls:
     def register(self, module: nn.Module) -> None:
         """Give ``module`` a number by which compiled code names it; a second call does nothing."""
         while _dead:
-            identity, number = _dead.pop()
-            if module_numbers.get(identity) == number:
-                del module_numbers[identity]
+            dead = _dead.pop()
+            self.modules.pop(dead.number, None)
+            if module_numbers.get(dead.identity) == dead.number:
+                del module_numbers[dead.identity]
         if id(module) not in module_numbers:
             number = next(self._counter)
-            self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
+            self.modules[number] = _ModuleReference(module, number)
             module_numbers[id(module)] = number
 
     def function_number(self, name: str) -> int:
@@ -408,20 +409,23 @@ class TracedGradientTap(GradientTap, Protocol):
         ...
 
 
-class _DropModule:
-    """Called when a module dies: its number goes away, because its ``id`` may be used again by another one.
+class _ModuleReference(weakref.ref[nn.Module]):
+    """A module that may die, and its number, which goes away when the next is registered: its ``id`` may be used again.
 
-    The module may die while Dynamo iterates over ``module_numbers``, so it leaves that one when the next is registered.
+    It dies at any moment: while Dynamo iterates over ``module_numbers``, or where Python drops what a handler of the
+    program raises. So C code alone runs then.
     """
 
-    def __init__(self, identity: int, number: int) -> None:
-        self._identity, self._number = identity, number
+    __slots__ = ("identity", "number")
 
-    def __call__(self, _: object) -> None:
-        _dead.append((self._identity, self._number))
-        CALLS.modules.pop(self._number, None)
+    def __new__(cls, module: nn.Module, number: int) -> _ModuleReference:
+        return super().__new__(cls, module, _dead.append)
+
+    def __init__(self, module: nn.Module, number: int) -> None:
+        super().__init__(module, _dead.append)  # type: ignore[call-arg]
+        self.identity, self.number = id(module), number
 
 
 module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
-_dead: list[tuple[int, int]] = []  # what is to be removed from there
+_dead: list[Any] = []  # the references of those that have died
 CALLS = CompiledCalls()

@@ -212,7 +212,7 @@ class TorchModuleTap:
 
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()
-        modules = (*self._models, *(reference() for reference, _ in entries))
+        modules = (*iter(self._models), *(reference() for reference, _ in entries))
         present = [module for module in modules if module is not None]
         shard_of, flats = find_shards(present), flat_parameters(present)
         inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}

@@ -35,7 +35,7 @@ class ParameterNames:
 
     def models(self) -> list[nn.Module]:
         """Return the models."""
-        return list(self._models)
+        return list(self._models.keys())  # list() asks the dict for its length, and drops a TypeError of a handler
 
     def all(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield every parameter as it is now, one that has several names with each of them."""
