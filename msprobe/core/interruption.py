@@ -6,7 +6,8 @@ expects calls ``let_through`` first. What became of one on its way counts as the
 RuntimeError of each StopIteration, and a reader names the file of an OSError in an error of its own.
 
 What the tool imports only when it is needed, it imports by ``import_whole``: a package whose import was cut off has its
-finished parts in ``sys.modules``, and importing it again does not make it whole.
+finished parts in ``sys.modules``, and importing it again does not make it whole. What the program may import is looked
+up by ``imported_whole``: another thread may be at it, and half of its names are there.
 """
 
 from __future__ import annotations
@@ -100,6 +101,21 @@ def import_whole(name: str) -> Any:
     if problem is not None:
         raise problem
     return importlib.import_module(name)
+
+
+def imported_whole(name: str) -> Any:
+    """Return the module ``name`` that the program has imported; None before its import has come to its end."""
+    module = sys.modules.get(name)
+    return None if _is_incomplete(module) else module
+
+
+def is_being_imported(name: str) -> bool:
+    """Return whether some thread imports the module ``name`` at this moment."""
+    return _is_incomplete(sys.modules.get(name))
+
+
+def _is_incomplete(module: Any) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 class _ThreadFacts(threading.local):

@@ -45,7 +45,7 @@ def kill(folder: Path, state: str, data: dict[str, object] | None = None) -> Non
         journal.add(dict(HEADER))
         journal.flush()
     if state in ("announced", "recorded"):
-        journal.announce(folder / JOURNAL)
+        journal.announce(folder / JOURNAL, journal.index)
     for name, body in (data or {}).items():
         journal.add({"e": name, "d": body})
     journal.flush()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -15,7 +17,15 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.interruption import from_outside, ignored, import_whole, let_through, passes_on
+from msprobe.core.interruption import (
+    from_outside,
+    ignored,
+    import_whole,
+    imported_whole,
+    is_being_imported,
+    let_through,
+    passes_on,
+)
 from tests.rules.tree import label, sources
 
 
@@ -278,3 +288,25 @@ def test_an_import_that_is_interrupted_is_whole_the_next_time(package: str, alar
 def test_an_import_that_fails_says_so() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         import_whole("no_such_module")
+
+
+def test_a_module_that_another_thread_imports_is_there_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "half_imported"
+    (tmp_path / f"{name}.py").write_text("import threading\nbegun = threading.Event()\nthreading.go.wait()\nrest = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(threading, "go", go := threading.Event(), raising=False)
+    assert imported_whole(name) is None
+    assert not is_being_imported(name)
+    thread = threading.Thread(target=importlib.import_module, args=(name,))
+    thread.start()
+    while not hasattr(sys.modules.get(name), "begun"):
+        time.sleep(0.001)
+    assert imported_whole(name) is None
+    assert is_being_imported(name)
+    go.set()
+    thread.join()
+    assert imported_whole(name).rest == 1
+    assert not is_being_imported(name)

@@ -208,7 +208,7 @@ class PendingWorks:
         call.outstanding = len(works)
         for position, work in enumerate(works):
             self._observe_class(type(work))
-            drop = functools.partial(_drop_work, self._waiting, id(work))
+            drop = functools.partial(self._waiting.pop, id(work))  # C code, in which no handler is called
             self._waiting[id(work)] = (weakref.ref(work, drop), call, position)
 
     def end_now(self, call: PendingCall) -> None:
@@ -255,8 +255,9 @@ class PendingWorks:
 
     def _failed(self, call: PendingCall, error: BaseException) -> None:
         record, call.record = call.record, None
-        if record is not None and self._current.late_observer is not None:
-            self._current.late_observer.fail(record, error)
+        observer = self._current.late_observer
+        if record is not None and observer is not None:
+            observer.fail(record, error)
         self._undo_if_idle()
 
 
@@ -309,7 +310,3 @@ class PendingCalls(PendingCall):
         if observer is not None and self.record is not None:
             for record, values in self._calls:
                 observer.end(record, values)
-
-
-def _drop_work(waiting: dict[int, Any], key: int, _: object) -> None:
-    waiting.pop(key, None)

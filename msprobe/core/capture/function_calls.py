@@ -28,8 +28,8 @@ class FunctionCalls:
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Tell of the call, and begin it at the observer that is shown then."""
         self._called(site.api, args, kwargs)
-        self._observer = _behind(self._current.observer)
-        return None if self._observer is None else self._observer.api_begin(site, args, kwargs)
+        self._observer = observer = _behind(self._current.observer)
+        return None if observer is None else observer.api_begin(site, args, kwargs)
 
     def value_read(self, *read: Any) -> None:
         """Pass on what the program reads, also after the calls of a step."""
@@ -38,7 +38,8 @@ class FunctionCalls:
             observer.value_read(*read)
 
     def __getattr__(self, name: str) -> Any:
-        return _nothing if self._observer is None else getattr(self._observer, name)
+        observer = self._observer
+        return _nothing if observer is None else getattr(observer, name)
 
 
 def _behind(shown: Any) -> Any:

@@ -98,8 +98,9 @@ class Observer(Protocol):
 class CurrentObserver:
     """Hold the observer: the taps live as long as the session, an observer lives for one step.
 
-    ``StartFilters.show`` sets it when taps are attached. Between stop and step it takes what earlier calls still bring,
-    and no calls: the program may have kept a wrapper and call it.
+    ``StartFilters.show`` sets it when taps are attached. Whoever reports reads it once, as another thread may stop.
+    Between stop and step it takes what earlier calls still bring, and no calls: the program may have kept a wrapper and
+    call it.
 
     Args:
         on_rank: called when this process has just got its rank.
@@ -125,7 +126,8 @@ class CurrentObserver:
 
     def stop(self) -> None:
         """Take no more calls, only what earlier ones still bring."""
-        self.observer, self.stopped = None, self.late_observer
+        self.stopped = self.late_observer  # first: other threads ask at any moment, and lose a gradient in between
+        self.observer = None
 
     def clear(self) -> None:
         """Take nothing more."""

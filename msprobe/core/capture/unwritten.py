@@ -204,8 +204,8 @@ class UnwrittenMemory(ABC):
     def _purge(self) -> None:
         """Drop memory that is free again, where much is known."""
         if len(self.known) >= _PURGE:
-            for base in [base for base, memory in self.known.items() if memory.lifetime.expired()]:
-                del self.known[base]
+            for base in [base for base, memory in list(self.known.items()) if memory.lifetime.expired()]:
+                self.known.pop(base, None)
 
 
 class _Memory:

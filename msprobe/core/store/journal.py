@@ -38,6 +38,7 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
+from msprobe.core.interruption import let_through
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, SOURCE, STACK
 from msprobe.core.store.safe_files import open_private, regular, write_atomic
 from msprobe.core.store.source_files import source_document
@@ -112,18 +113,21 @@ class JournalWriter:
             self.index = scan(file)
         self.doubtful = False
 
-    def announce(self, path: Path) -> None:
+    def announce(self, path: Path, index: JournalIndex) -> None:
         """Write a document without entries beside the journal at ``path``, so that readers find a dump from now on.
 
         The other documents follow with the first content, because creating a file is slow. Raises OSError.
         """
-        publish(path, self.index, extra_info=False)
+        publish(path, index, extra_info=False)
 
-    def publish(self, path: Path, extra_info: bool) -> None:
-        """Write the documents beside the journal at ``path``, unless nothing is new. Raises OSError."""
-        if self.index.size != self._published:
-            publish(path, self.index, extra_info)
-            self._published = self.index.size
+    def publish(self, path: Path, index: JournalIndex, extra_info: bool) -> None:
+        """Write the documents beside the journal at ``path``, unless nothing is new. Raises OSError.
+
+        ``index`` is a copy of a moment whose lines have all been flushed: meanwhile lines are added, and not flushed.
+        """
+        if index.size != self._published:
+            publish(path, index, extra_info)
+            self._published = index.size
 
     def forget(self) -> None:
         """Drop every line; there is no file."""
@@ -154,6 +158,16 @@ class JournalIndex:
         self.users: dict[int, dict[str, None]] = {}
         self.construct: dict[str, str | None] = {}
         self.size = 0
+
+    def copy(self) -> JournalIndex:
+        """Return the index as it is now, which lines that are added later do not change."""
+        index = JournalIndex()
+        index.header = {key: value[:] if isinstance(value, list) else value for key, value in self.header.items()}
+        index.entries, index.points, index.construct = dict(self.entries), dict(self.points), dict(self.construct)
+        index.starts, index.lengths = self.starts, self.lengths  # they only grow
+        index.frames, index.users = dict(self.frames), {stack: dict(names) for stack, names in self.users.items()}
+        index.size = self.size
+        return index
 
     def note(self, line: Mapping[str, Any], length: int) -> None:
         """Add a line of ``length`` bytes, newline included, that stands at the end of the journal."""
@@ -329,7 +343,8 @@ def dumps(value: object, indent: int | None = None) -> bytes:
     """Return JSON in which NaN and infinities are the tokens that Python's json reads; unusual text is escaped."""
     try:
         return to_json(value, indent=indent, inf_nan_mode="constants")
-    except ValueError:  # a lone surrogate, or an object that has no JSON form
+    except ValueError as error:  # a lone surrogate, or an object that has no JSON form
+        let_through(error)
         import json
 
         return json.dumps(_json_compatible(value), indent=indent, default=str).encode("ascii")

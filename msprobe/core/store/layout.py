@@ -30,7 +30,7 @@ _LONGEST = 255
 
 def step_folder(root: Path, step: int) -> Path:
     """Return the folder of a step below the dump_path."""
-    return root / f"step{step}"
+    return root.joinpath(f"step{step}")
 
 
 def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = False) -> Path:
@@ -39,8 +39,8 @@ def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = Fal
     A rank that is ``shared`` with another process gets the process id as well.
     """
     if rank is None:
-        return step / f"proc{pid}"
-    return step / (f"rank{rank}_{pid}" if shared else f"rank{rank}")
+        return step.joinpath(f"proc{pid}")
+    return step.joinpath(f"rank{rank}_{pid}" if shared else f"rank{rank}")
 
 
 def root_of(process: Path) -> Path:

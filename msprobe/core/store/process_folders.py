@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,7 @@ from types import ModuleType
 from msprobe.core.interruption import ignored, let_through
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DOCUMENTS, ERRORS, JOURNAL, TENSORS, root_of
-from msprobe.core.store.safe_files import remove_symlink
+from msprobe.core.store.safe_files import mode_of, remove_symlink
 
 fcntl: ModuleType | None
 try:
@@ -108,7 +109,7 @@ _WRITTEN = (*DOCUMENTS, JOURNAL, ERRORS)
 
 def clear_earlier_run(folder: Path) -> None:
     """Remove the dump of an earlier run from ``folder``, with a warning. Only files that msprobe writes are removed."""
-    if any((folder / name).is_symlink() or (folder / name).exists() for name in _WRITTEN):
+    if any(mode_of(folder.joinpath(name), follow=False) for name in _WRITTEN):
         logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
         remove_documents(folder)
 
@@ -116,10 +117,11 @@ def clear_earlier_run(folder: Path) -> None:
 def remove_documents(folder: Path) -> None:
     """Remove all documents and tensor files of a dump from ``folder``."""
     for name in _WRITTEN:
-        (folder / name).unlink(missing_ok=True)
-    remove_symlink(folder / TENSORS)
-    if (folder / TENSORS).is_dir():
-        shutil.rmtree(folder / TENSORS)
+        with ignored(FileNotFoundError):  # with missing_ok that of a handler would be lost
+            folder.joinpath(name).unlink()
+    remove_symlink(folder.joinpath(TENSORS))
+    if stat.S_ISDIR(mode_of(folder.joinpath(TENSORS))):
+        shutil.rmtree(folder.joinpath(TENSORS))
 
 
 def rank_numbers(processes: Iterable[tuple[str, int | None]]) -> list[int]:

@@ -103,7 +103,7 @@ class Dump:
     @property
     def tensor_folder(self) -> Path:
         """The folder of the tensor files; it may not exist."""
-        return self.place.document.parent / TENSORS
+        return self.place.document.parent.joinpath(TENSORS)
 
 
 def find_dumps(path: Path, run: str | None = None) -> list[Place]:
@@ -136,7 +136,10 @@ def find_run(path: Path, run: str | None = None) -> ChosenRun:
     places = [place for folder in _folders(path) for place in _in_folder(folder)]
     if not places:
         places = [
-            _in_mode(mode, place) for mode in _MODES if (path / mode).is_dir() for place in find_dumps(path / mode, ALL)
+            _in_mode(mode, place)
+            for mode in _MODES
+            if path.joinpath(mode).is_dir()
+            for place in find_dumps(path.joinpath(mode), ALL)
         ]
     if not places:
         raise ReadError(_without_dump(path))
@@ -178,7 +181,7 @@ def _without_dump(path: Path) -> str:
 
 def _folders(path: Path) -> list[Path]:
     """Return the folders that may hold a document: the path itself, its process folders or those of its steps."""
-    if any((path / name).is_file() for name in _RECORDS):
+    if any(path.joinpath(name).is_file() for name in _RECORDS):
         return [path]
     children = [child for child in path.iterdir() if child.is_dir()]
     processes = [child for child in children if _PROCESS.match(child.name)]
@@ -187,9 +190,9 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Place]:
-    if (folder / JOURNAL).is_file() or (folder / DUMP).is_file():
-        return [_place(folder, folder / DUMP)]
-    return [_place(folder, folder / DEBUG)] if (folder / DEBUG).is_file() else []
+    if folder.joinpath(JOURNAL).is_file() or folder.joinpath(DUMP).is_file():
+        return [_place(folder, folder.joinpath(DUMP))]
+    return [_place(folder, folder.joinpath(DEBUG))] if folder.joinpath(DEBUG).is_file() else []
 
 
 def _place(folder: Path, document: Path) -> Place:
@@ -299,7 +302,7 @@ def _local(path: Path) -> Iterator[Path]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
-        copy = Path(folder) / path.name
+        copy = Path(folder).joinpath(path.name)
         copy.write_bytes(path.read_bytes())
         yield copy
 

@@ -85,7 +85,7 @@ def _is_refused(error: OSError) -> bool:
 
 
 _DEVICES = Path("/dev")
-_SHARED_MEMORY = _DEVICES / "shm"
+_SHARED_MEMORY = _DEVICES.joinpath("shm")
 FILE_MODE = file_mode(os.environ.get(VARIABLE))
 FOLDER_MODE = folder_mode(FILE_MODE)
 
@@ -232,9 +232,14 @@ def make_folder(folder: Path) -> None:
         OSError: it cannot be created, or is no path at all.
     """
     _refuse_nul(folder)
-    if not folder.is_dir():
+    if not stat.S_ISDIR(mode_of(folder)):
         make_folder(folder.parent)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        try:
+            os.mkdir(folder, FOLDER_MODE)
+        except OSError as error:
+            let_through(error)
+            if not stat.S_ISDIR(mode_of(folder)):  # else another process was faster
+                raise
 
 
 def make_folder_below(root: Path, folder: Path) -> None:
@@ -245,9 +250,21 @@ def make_folder_below(root: Path, folder: Path) -> None:
     """
     make_folder(root)
     for part in folder.relative_to(root).parts:
-        root = root / part
+        root = root.joinpath(part)
         remove_symlink(root)
         make_folder(root)
+
+
+def mode_of(path: Path, follow: bool = True) -> int:
+    """Return the mode of what is at ``path``; 0 where there is nothing.
+
+    ``Path.exists``, ``is_dir`` and the like would take what a handler of the program raises for this answer.
+    """
+    try:
+        return os.stat(path, follow_symlinks=follow).st_mode
+    except (OSError, ValueError) as error:
+        let_through(error)
+        return 0
 
 
 def remove_symlink(path: Path) -> None:
@@ -263,11 +280,9 @@ def remove_symlink(path: Path) -> None:
         return
     try:
         path.unlink()
-    except FileNotFoundError:
-        return
     except OSError as error:
         let_through(error)
-        if path.is_symlink():
+        if stat.S_ISLNK(mode_of(path, follow=False)):
             raise
         return  # another process has put its folder there in the meantime
     logger.warning("%s was a link to %s: it is replaced, and what it led to stays as it is", path, target)

@@ -17,6 +17,7 @@ Statistics that a list in ``summary_mode`` does not name are dropped from record
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 from collections import deque
@@ -28,11 +29,11 @@ from msprobe.core.errors import error_text
 from msprobe.core.interruption import from_outside, ignored, let_through
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
-from msprobe.core.store.journal import VERSION, JournalWriter
+from msprobe.core.store.journal import VERSION, JournalIndex, JournalWriter
 from msprobe.core.store.layout import DEBUG, DOCUMENTS, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
 from msprobe.core.store.runs import run_of_step
-from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
+from msprobe.core.store.safe_files import disk_remedy, make_folder_below, mode_of, remove_symlink
 
 BATCH = 64
 
@@ -134,16 +135,16 @@ class DirectorySink:
             make_folder_below(root_of(folder), folder)
             clear_earlier_run(folder)
             if self._tensors:
-                make_folder_below(folder, folder / TENSORS)
-            self._journal.open(folder / JOURNAL)
-            self._write_buffer()
+                make_folder_below(folder, folder.joinpath(TENSORS))
+            self._journal.open(folder.joinpath(JOURNAL))
+            index = self._flushed_index()
             if not self.failed:
-                self._journal.announce(folder / JOURNAL)
+                self._journal.announce(folder.joinpath(JOURNAL), index)
 
     @property
     def document(self) -> Path:
         """The document that ``publish`` writes."""
-        return self.folder / (DEBUG if self._journal.index.only_points else DUMP)
+        return self.folder.joinpath(DEBUG if self._journal.index.only_points else DUMP)
 
     def write(self, record: Record) -> None:
         """Take a record; it is encoded with its batch, or when its statistics have arrived."""
@@ -193,7 +194,6 @@ class DirectorySink:
         """Write every record so far, and the documents made of them."""
         with self._writing, _DiskGuard(self, "write"):
             self._encode_waiting()
-            self._write_buffer()
             self._publish()
 
     def close(self) -> None:
@@ -202,10 +202,10 @@ class DirectorySink:
         self.publish()
         with self._writing, _DiskGuard(self, "write"):
             if not self.failed:
-                (self.folder / JOURNAL).unlink()
+                self.folder.joinpath(JOURNAL).unlink()
                 if self.account is not None:
-                    paths = [self.folder / name for name in DOCUMENTS]
-                    self.account.set_documents(sum(path.stat().st_size for path in paths if path.exists()))
+                    paths = [self.folder.joinpath(name) for name in DOCUMENTS]
+                    self.account.set_documents(sum(path.stat().st_size for path in paths if mode_of(path)))
             self.release()
 
     def add_header(self, fields: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ class DirectorySink:
                 return False
             try:
                 remove_symlink(folder)
-                if folder.is_dir():
+                if stat.S_ISDIR(mode_of(folder)):
                     clear_earlier_run(folder)
                 os.rename(self.folder, folder)
             except OSError as error:
@@ -228,7 +228,7 @@ class DirectorySink:
                 return False
             self.folder = folder
             if self._journal.index.header.get("dump_data_dir"):
-                self.add_header({"dump_data_dir": str(folder / TENSORS)})
+                self.add_header({"dump_data_dir": str(folder.joinpath(TENSORS))})
             return True
 
     def discard(self) -> None:
@@ -289,11 +289,17 @@ class DirectorySink:
     def _publish(self) -> None:
         if self.failed:
             return
-        path = self.folder / JOURNAL
-        if self._journal.doubtful:
-            with self._adding:
-                self._journal.repair(path)
-        self._journal.publish(path, self._extra_info)
+        path = self.folder.joinpath(JOURNAL)
+        self._journal.publish(path, self._flushed_index(), self._extra_info)
+
+    def _flushed_index(self) -> JournalIndex:
+        """Return a copy of the index, all of which is in the file: other threads go on adding records meanwhile."""
+        with self._adding:
+            if self._journal.doubtful:
+                self._journal.repair(self.folder.joinpath(JOURNAL))
+            index = self._journal.index.copy()
+        self._write_buffer()
+        return index
 
 
 class _DiskGuard:

@@ -171,7 +171,7 @@ def file_inside(folder: Path, name: str) -> Path:
     """
     if Path(name).name != name:
         raise ReadError(f"data_name {name!r} does not name a file in {folder}")
-    return folder / name
+    return folder.joinpath(name)
 
 
 def read_stored(path: Path) -> tuple[Array, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from msprobe.compare.agreement import AS_FAR, WHY
 from msprobe.compare.records.source_lines import frame_of, source_frame
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.interruption import imported_whole
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.report.rank_outcome import PairOutcome
 from msprobe.report.summary_text import accepted_text
@@ -62,7 +62,7 @@ def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutco
 
 def show_page(page: Path) -> None:
     """Show a page that needs nothing but itself: below the cell of a notebook, or in the browser."""
-    ipython = sys.modules.get("IPython")
+    ipython = imported_whole("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if ipython is None or shell is None or not hasattr(shell, "kernel"):
         webbrowser.open(page.as_uri())

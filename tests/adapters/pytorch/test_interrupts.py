@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import gc
 import inspect
 import signal
 import subprocess
@@ -298,3 +299,21 @@ def test_an_interrupt_of_an_import_does_not_spoil_later_debuggers(tmp_path: Path
     done = subprocess.run([sys.executable, "-c", FIRST, module], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("interrupted"), done.stderr
     assert list(read(tmp_path / "dump" / "step0").names())
+
+
+def test_no_python_code_runs_when_a_recorded_model_dies(bench: Any) -> None:
+    """Python only prints what is raised in a callback of a weak reference, also by a handler."""
+    program, ran = Program(bench, "mix"), set[str]()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            ran.add(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+    program.optimizer = None  # type: ignore[assignment]
+    sys.setprofile(note)
+    try:
+        program.model = None  # type: ignore[assignment]
+        gc.collect()
+    finally:
+        sys.setprofile(None)
+    assert not [place for place in ran if "weakref" in place or place.startswith(ROOT)]

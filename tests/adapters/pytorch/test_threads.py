@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,3 +158,57 @@ def test_a_forked_child_has_nothing_wrapped(bench: Any) -> None:
     assert results.get(timeout=30) == ("torch.nn.functional", False, 0.0)
     child.join()
     assert child.exitcode == 0
+
+
+BESIDE_AN_IMPORT = """
+import sys, threading
+import torch
+from msprobe.pytorch import PrecisionDebugger
+
+begun, go = threading.Event(), threading.Event()
+
+def hold_up(frame, event, argument):
+    "Stops the thread when Dynamo is imported by half, where it begins to run a further module."
+    if event == "call" and frame.f_code.co_name == "<module>" and sys.argv[2] in sys.modules:
+        sys.setprofile(None)
+        begun.set()
+        go.wait()
+
+def import_compiler():
+    sys.setprofile(hold_up)
+    import torch._dynamo
+
+assert "torch._dynamo" not in sys.modules
+thread = threading.Thread(target=import_compiler)
+thread.start()
+begun.wait()
+model = torch.nn.Sequential(torch.nn.ReLU())
+debugger = PrecisionDebugger(dump_path=sys.argv[1], task="statistics", level="mix")
+for step in range(4):
+    debugger.start(model=model)
+    model(torch.ones(2))
+    debugger.stop()
+    debugger.step()
+    if step == 1:
+        go.set()
+        thread.join()
+        compiled = torch.compile(model, backend="eager")
+    if step >= 1:
+        compiled(torch.ones(2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["eval_frame", "trace_rules"])
+def test_a_start_while_another_thread_imports_the_compiler(tmp_path: Path, module: str) -> None:
+    """The first step of an optimizer imports it."""
+    (script := tmp_path / "program.py").write_text(BESIDE_AN_IMPORT)
+    command = [sys.executable, script, tmp_path / "dump", f"torch._dynamo.{module}"]  # a fork has the compiler
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "ERROR" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
+    for step in range(4):
+        (dump,) = (tmp_path / "dump").glob(f"step{step}/proc*/dump.json")
+        assert list(json.loads(dump.read_text())["data"]) == [
+            "Functional.relu.0.forward",
+            "Module.0.ReLU.forward.0",
+        ]

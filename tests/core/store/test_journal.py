@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -155,3 +157,18 @@ def test_a_surrogate_in_a_name_is_kept(tmp_path: Path) -> None:
     name = "Module.\ud800.forward.0"
     write(tmp_path / "dump.journal", [HEADER, {"e": name, "d": {"output": [2]}, "p": None}])
     assert [entry["output"] for entry in journal.fold(tmp_path / "dump.journal").data.values()] == [[2]]
+
+
+def test_what_a_handler_raises_while_json_is_made_reaches_the_program() -> None:
+    """A ValueError is also what pydantic raises where a value has no JSON form."""
+
+    def handler(frame: FrameType, event: str, function: object) -> None:
+        if event == "c_return" and function is journal.to_json:
+            raise ValueError("from outside")
+
+    sys.setprofile(handler)
+    try:
+        with pytest.raises(ValueError, match="from outside"):
+            journal.dumps({"a": 1})
+    finally:
+        sys.setprofile(None)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
-from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS, root_of
+from msprobe.core.log import logger
+from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS, root_of, step_folder
+from msprobe.core.store.process_folders import clear_earlier_run
 from msprobe.core.store.safe_files import (
     disk_remedy,
     is_device,
     make_folder,
     make_folder_below,
+    mode_of,
     remove_symlink,
     replacement,
     write_atomic,
 )
 from msprobe.core.store.sink import DirectorySink
 from tests.core.store.full_disk import files_of_at_most
+from tests.rules.tree import label, sources
 
 HEADER = {"task": "tensor", "level": "L1", "framework": "fake", "dump_data_dir": None}
 
@@ -204,3 +211,53 @@ def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(
 def test_a_path_with_nul_is_an_error_of_the_disk(tmp_path: Path, write: Callable[[Path], object], name: str) -> None:
     with pytest.raises(OSError, match="holds a NUL character"):
         write(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError, OSError, FileNotFoundError])
+def test_what_a_handler_raises_inside_pathlib_reaches_the_program(
+    tmp_path: Path, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joining with ``/`` takes a TypeError, and ``exists`` a ValueError or OSError, for an answer of its own."""
+    monkeypatch.setattr(logger, "warning", lambda *_: None)  # logging keeps all that is raised inside of it
+
+    def in_pathlib(at: int) -> tuple[int, bool]:
+        seen, folder = 0, tmp_path / str(at)
+        folder.mkdir()
+
+        def handler(frame: FrameType, event: str, _: object) -> None:
+            nonlocal seen
+            if event in {"call", "c_return"} and frame.f_code.co_filename.endswith(("pathlib.py", "safe_files.py")):
+                seen += 1
+                if seen == at:
+                    raise kind("from outside")
+
+        (folder / "dump.json").touch()
+        raised = False
+        sys.setprofile(handler)
+        try:
+            clear_earlier_run(folder)
+            make_folder_below(folder, folder.joinpath("a", "b"))
+            mode_of(step_folder(folder, 0))
+        except kind as error:
+            raised = str(error) == "from outside"
+        finally:
+            sys.setprofile(None)
+        return seen, raised
+
+    count, _ = in_pathlib(-1)
+    assert count > 50
+    for at in range(1, count + 1):
+        seen, raised = in_pathlib(at)
+        assert raised or seen < at, at
+
+
+@pytest.mark.parametrize("folder", ["msprobe/core/dump", "msprobe/core/store"])
+def test_no_path_is_joined_by_a_slash_where_the_program_runs(folder: str) -> None:
+    """Pathlib makes another error of the TypeError that a handler of the program raises meanwhile."""
+    joined = {
+        f"{label(path)}:{node.lineno}"
+        for path in sources(folder)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    }
+    assert not joined

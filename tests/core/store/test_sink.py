@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from msprobe.core.dump.record.call_record import CallRecord, HeaderItem, StackRecord
 from msprobe.core.log import logger
+from msprobe.core.store import journal
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold
-from msprobe.core.store.sink import DirectorySink, PendingJobs
+from msprobe.core.store.sink import BATCH, DirectorySink, PendingJobs
 from tests.core.memory_sink import MemorySink
 
 
@@ -111,6 +113,43 @@ def test_close_leaves_documents_and_no_journal(opened: Callable[..., DirectorySi
     sink.write(Line("A.b.0.forward", {"output": [1]}))
     sink.close()
     assert sorted(path.name for path in sink.folder.iterdir()) == ["construct.json", "dump.json", "stack.json"]
+
+
+def test_records_that_arrive_while_the_documents_are_written_are_in_the_next_ones(
+    opened: Callable[..., DirectorySink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads go on with their training while one stops."""
+    sink, write_atomic, count = opened(), journal.write_atomic, 0
+
+    def add_batch() -> None:
+        nonlocal count
+        sink.write(StackRecord(count, [f"line {count}"]))
+        sink.write(HeaderItem("optimizers", count))
+        for number in range(count, count + BATCH):
+            record = CallRecord(f"A.b.{number}.forward", {"output": [number]})
+            record.stack, record.parent = count, None
+            sink.write(record)
+        count += BATCH
+
+    def write_slowly(path: Path, pieces: Iterator[bytes]) -> int:
+        def training() -> Iterator[bytes]:
+            for piece in pieces:
+                add_batch()
+                yield piece
+
+        return write_atomic(path, training())
+
+    add_batch()
+    monkeypatch.setattr(journal, "write_atomic", write_slowly)
+    sink.publish()
+    monkeypatch.undo()
+    for name, entries in ("dump", BATCH), ("construct", BATCH), ("stack", 1):
+        content = json.loads((sink.folder / f"{name}.json").read_bytes())
+        assert len(content.get("data", content)) == entries
+    sink.close()
+    content = json.loads((sink.folder / "dump.json").read_bytes())
+    assert content["data"] == {f"A.b.{number}.forward": {"output": [number]} for number in range(count)}
+    assert content["optimizers"] == list(range(0, count, BATCH))
 
 
 def test_a_later_body_adds_to_the_earlier_one_and_moves_to_the_end(opened: Callable[..., DirectorySink]) -> None:

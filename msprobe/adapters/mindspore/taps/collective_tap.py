@@ -122,8 +122,8 @@ class MindSporeCollectiveTap:
         handles = [part for part in _parts(result) if _is_handle(part)]
         if handles:
             self._works.add(PendingCall(record, lambda: outputs), handles)
-        elif self._current.late_observer is not None:
-            self._current.late_observer.end(record, outputs)
+        elif (observer := self._current.late_observer) is not None:
+            observer.end(record, outputs)
 
     def _unwrap_operation_arguments(self, operation: type) -> None:
         """Pass the original functions to ``P2POp``, which refuses the wrappers."""

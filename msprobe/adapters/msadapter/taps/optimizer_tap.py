@@ -49,8 +49,9 @@ class MSAdapterOptimizerTap:
             handle.remove()
 
     def _report(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._current.observer is not None:
-            self._current.observer.optimizer_step(optimizer, self._groups)
+        observer = self._current.observer
+        if observer is not None:
+            observer.optimizer_step(optimizer, self._groups)
 
     def _patches(self, scopes: bool) -> Patches:
         patches = Patches()

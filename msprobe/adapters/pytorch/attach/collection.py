@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.function_calls import Called
 from msprobe.core.dump.bounds.step_costs import StepCosts
 from msprobe.core.errors import MsprobeException
+from msprobe.core.interruption import imported_whole
 
 
 class Collection(Protocol):
@@ -186,7 +186,7 @@ def debugger_steps(config: str, measure: str | None, first_step: int) -> Debugge
 
 def script_debugger() -> Any:
     """Return the PrecisionDebugger that the script made; None for none."""
-    module = sys.modules.get("msprobe.adapters.pytorch.debugger")
+    module = imported_whole("msprobe.adapters.pytorch.debugger")
     return None if module is None else module.PrecisionDebugger._instance
 
 

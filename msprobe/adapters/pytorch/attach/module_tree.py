@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import weakref
@@ -221,5 +222,5 @@ def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
             return [one for ref in seen[1] if (one := ref()) is not None]
     elif own:
         key = id(module)
-        _seen[key] = weakref.ref(module, lambda _: _seen.pop(key, None)), [weakref.ref(one) for one in own]
+        _seen[key] = weakref.ref(module, functools.partial(_seen.pop, key)), [weakref.ref(one) for one in own]
     return own

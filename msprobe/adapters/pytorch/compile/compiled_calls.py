@@ -76,12 +76,13 @@ class CompiledCalls:
     def register(self, module: nn.Module) -> None:
         """Give ``module`` a number by which compiled code names it; a second call does nothing."""
         while _dead:
-            identity, number = _dead.pop()
-            if module_numbers.get(identity) == number:
-                del module_numbers[identity]
+            dead = _dead.pop()
+            self.modules.pop(dead.number, None)
+            if module_numbers.get(dead.identity) == dead.number:
+                del module_numbers[dead.identity]
         if id(module) not in module_numbers:
             number = next(self._counter)
-            self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
+            self.modules[number] = _ModuleReference(module, number)
             module_numbers[id(module)] = number
 
     def function_number(self, name: str) -> int:
@@ -94,7 +95,7 @@ class CompiledCalls:
         """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
-        for call in self._open_functions.values():  # their code has raised
+        for call in list(self._open_functions.values()):  # their code has raised, or runs in another thread
             if call.thread == threading.get_ident():
                 call.quiet.__exit__(None, None, None)
         self._open_functions.clear()
@@ -152,8 +153,8 @@ class CompiledCalls:
         self._tracing.last = (tracer, result) if tracer is not None else (None, None)
 
     def _tell_of_recomputation(self, number: int) -> None:
-        module = self.modules[number]() if number in self.modules else None
-        site = None if module is None or self.target is None else self.target.site(module)
+        module, target = self.modules[number]() if number in self.modules else None, self.target
+        site = None if module is None or target is None else target.site(module)
         if site is not None and first_time("recomputed in compiled code"):
             logger.info(
                 "calls that compiled code computes again in the backward pass (activation checkpointing) are recorded "
@@ -180,7 +181,7 @@ class CompiledCalls:
             return 0
         ticket = next(self._counter)
         if number in self.modules:
-            finish = self._begin_module(number, (args, kwargs), staged, ticket)
+            finish = self._begin_module(number, (observer, args, kwargs), staged, ticket)
         else:
             finish = self._begin_function(number, (observer, args, kwargs), staged, ticket)
         if finish is None:
@@ -193,7 +194,7 @@ class CompiledCalls:
     ) -> Callable[[Any], None] | None:
         """Begin the call of a function, and return what ends it; None for one that is not recorded."""
         begin, thread, target = self.functions.get(number), threading.get_ident(), self.target
-        if begin is None or target is None or any(call.thread == thread for call in self._open_functions.values()):
+        if begin is None or target is None or self._runs_function(thread):
             return None  # what an observed function calls is part of it
         with target.quiet(), target.gradients.with_call(self._handed(staged, ticket)), self._begins():
             finish = begin(*arguments)
@@ -202,8 +203,11 @@ class CompiledCalls:
             call.quiet.__enter__()
         return finish
 
+    def _runs_function(self, thread: int) -> bool:
+        return any(call.thread == thread for call in list(self._open_functions.values()))
+
     def _begin_module(
-        self, number: int, arguments: tuple[Any, Any], staged: StagedCall | None, ticket: int
+        self, number: int, arguments: tuple[Any, Any, Any], staged: StagedCall | None, ticket: int
     ) -> Callable[[Any], None] | None:
         """Begin the call of a module, and return what ends it; None for one that is not recorded."""
         target = self.target
@@ -211,9 +215,9 @@ class CompiledCalls:
         site = None if target is None or module is None else target.site(module)
         if target is None or site is None:
             return None
-        observer: Any = target.current.observer
+        observer, *given = arguments
         with target.quiet(), target.gradients.with_call(self._handed(staged, ticket)), self._begins():
-            record = observer.module_begin(site, *arguments)
+            record = observer.module_begin(site, *given)
         return None if record is None else functools.partial(observer.module_end, record)
 
     def _handed(self, staged: StagedCall | None, ticket: int) -> HandedCall | None:
@@ -257,16 +261,18 @@ class CompiledCalls:
                 receiver.grad_inputs(dict(zip(self._staged[key].slots, values, strict=True)))
 
     def _unpacked(self, packed: Packed, values: list[torch.Tensor], sizes: list[int]) -> Any:
-        if self.target is None:
+        target = self.target
+        if target is None:
             return packed.unpack(values, sizes)
-        with self.target.quiet():  # at level mix detach is a recorded API
+        with target.quiet():  # at level mix detach is a recorded API
             return packed.unpack(values, sizes)
 
     def number(self, ticket: torch.Tensor) -> int:
         """Return the number that a ticket holds; it lies on the CPU, so this does not wait for a device."""
-        if self.target is None:
+        target = self.target
+        if target is None:
             return int(ticket)
-        with self.target.quiet():
+        with target.quiet():
             return int(ticket)
 
     def _stack(self) -> list[int]:
@@ -403,20 +409,23 @@ class TracedGradientTap(GradientTap, Protocol):
         ...
 
 
-class _DropModule:
-    """Called when a module dies: its number goes away, because its ``id`` may be used again by another one.
+class _ModuleReference(weakref.ref[nn.Module]):
+    """A module that may die, and its number, which goes away when the next is registered: its ``id`` may be used again.
 
-    The module may die while Dynamo iterates over ``module_numbers``, so it leaves that one when the next is registered.
+    It dies at any moment: while Dynamo iterates over ``module_numbers``, or where Python drops what a handler of the
+    program raises. So C code alone runs then.
     """
 
-    def __init__(self, identity: int, number: int) -> None:
-        self._identity, self._number = identity, number
+    __slots__ = ("identity", "number")
 
-    def __call__(self, _: object) -> None:
-        _dead.append((self._identity, self._number))
-        CALLS.modules.pop(self._number, None)
+    def __new__(cls, module: nn.Module, number: int) -> _ModuleReference:
+        return super().__new__(cls, module, _dead.append)
+
+    def __init__(self, module: nn.Module, number: int) -> None:
+        super().__init__(module, _dead.append)  # type: ignore[call-arg]
+        self.identity, self.number = id(module), number
 
 
 module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
-_dead: list[tuple[int, int]] = []  # what is to be removed from there
+_dead: list[Any] = []  # the references of those that have died
 CALLS = CompiledCalls()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
+
+from msprobe.core.interruption import imported_whole
 
 _DEPTH = 3
 """How many functions lie between the compiled one and the call of the model at most."""
@@ -106,5 +107,5 @@ def _attribute(owner: Any, name: str) -> Iterator[Any]:
 
 def compiled_code_ran() -> bool:
     """Return whether compiled code has run in this process."""
-    utils = sys.modules.get("torch._dynamo.utils")
+    utils = imported_whole("torch._dynamo.utils")
     return utils is not None and bool(utils.counters["frames"]["ok"])

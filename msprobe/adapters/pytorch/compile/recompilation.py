@@ -38,7 +38,7 @@ from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.core.capture.patching import Patches, Undo, name_after_owner, note_applied
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.dump.record.collector import Collector
-from msprobe.core.interruption import import_whole
+from msprobe.core.interruption import import_whole, imported_whole
 from msprobe.core.log import first_time, logger
 
 _ENTRY = "_maybe_set_eval_frame"  # called with what handles new frames, None for nothing, at every entry and exit
@@ -153,7 +153,7 @@ class RecompileGuard:
 
     def _watch_entries(self) -> None:
         """See entries into compiled code from now on, if Dynamo is loaded and something is in force."""
-        frames: Any = sys.modules.get("torch._dynamo.eval_frame")
+        frames = _part_of_dynamo("eval_frame")
         if self._entry_before is None and self._in_force and hasattr(frames, _ENTRY):
             self.suspended = False
             self._entry_before = getattr(frames, _ENTRY)
@@ -224,7 +224,7 @@ class Replacement(Protocol):
 
 def register_originals() -> bool:
     """Have Dynamo list the functions of torch by identity now, while nothing is wrapped; False if it is not loaded."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
+    rules = _part_of_dynamo("trace_rules")
     if rules is not None:
         rules.get_torch_obj_rule_map()
     return rules is not None
@@ -232,13 +232,18 @@ def register_originals() -> bool:
 
 def clear_dynamo_rules() -> None:
     """Have Dynamo list the functions of torch again, because it may have listed wrappers."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
+    rules = _part_of_dynamo("trace_rules")
     if rules is not None:
         rules.clear_lru_cache()
 
 
 def _dynamo_is_loaded() -> bool:
-    return "torch._dynamo" in sys.modules
+    return imported_whole("torch._dynamo") is not None
+
+
+def _part_of_dynamo(name: str) -> Any:
+    """Return a module of Dynamo; None until the whole of Dynamo is imported, which another thread may be doing."""
+    return sys.modules.get(f"torch._dynamo.{name}") if _dynamo_is_loaded() else None
 
 
 def _forbids_recompiling(stance: Any) -> bool:

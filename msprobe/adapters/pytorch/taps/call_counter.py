@@ -51,9 +51,10 @@ class CallCounter:
     def _counting_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if is_traced() or self._model is None:
+            reference = self._model
+            if is_traced() or reference is None:
                 return original(module, *args, **kwargs)
-            watched = self._model()
+            watched = reference()
             if module is watched:
                 if not self._inside_wrapper:
                     self._report_call()
@@ -74,8 +75,9 @@ class CallCounter:
             self._inside_wrapper = False
 
     def _report_call(self) -> None:
-        if self._report is not None:
-            self._report()
+        report = self._report
+        if report is not None:
+            report()
 
 
 CALL_COUNTER = CallCounter()

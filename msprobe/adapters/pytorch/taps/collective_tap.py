@@ -200,8 +200,8 @@ class TorchCollectiveTap:
             self._together.append((record, values))  # it runs with others when their manager ends
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
-        elif self._current.late_observer is not None:
-            self._current.late_observer.end(record, values)
+        elif (observer := self._current.late_observer) is not None:
+            observer.end(record, values)
 
     def _running_together(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method of a process group that also ends the records of the calls which it runs."""

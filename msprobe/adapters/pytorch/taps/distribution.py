@@ -21,6 +21,7 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.interruption import imported_whole
 
 COLLECTIVES = "Distributed"
 """The prefix of the records of collectives."""
@@ -79,7 +80,7 @@ class TrialRuns:
     def unobserved(self) -> Iterator[None]:
         """Observe no trial run inside this context. Stages of a module that is not imported yet make none."""
         patches = Patches()
-        members = getattr(sys.modules.get(_STAGES), "__dict__", {}).values()
+        members = getattr(imported_whole(_STAGES), "__dict__", {}).values()
         for kind in [member for member in members if isinstance(member, type)]:
             for name in _TRIALS:
                 if callable(method := vars(kind).get(name)):

@@ -10,7 +10,6 @@ The module is never imported here. Each start looks for it, because it may have 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -23,7 +22,7 @@ from msprobe.core.capture.collectives import CollectiveCalls, argument_named
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import Arguments
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import imported_whole, let_through
 
 _MODULE = "torch.distributed._functional_collectives"
 _NAMES = (
@@ -61,7 +60,7 @@ class FunctionalCollectives:
 
     def plan(self, patches: Patches) -> None:
         """Add the wrappers to ``patches`` as soon as the module is imported."""
-        module = sys.modules.get(_MODULE)
+        module = imported_whole(_MODULE)
         if self._planned or module is None or not hasattr(module, "AsyncCollectiveTensor"):
             return
         self._planned = True
@@ -90,8 +89,9 @@ class FunctionalCollectives:
             return shown, {key: found if each is asked else each for key, each in keywords.items()}
 
         def end(record: Any, arguments: Arguments, result: Any) -> None:
-            if self._current.late_observer is not None:
-                self._current.late_observer.end(record, result)
+            observer = self._current.late_observer
+            if observer is not None:
+                observer.end(record, result)
 
         def begin(observer: Any, args: Any, kwargs: Any) -> Any:
             arguments = tuple(args), kwargs

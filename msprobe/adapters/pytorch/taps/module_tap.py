@@ -83,7 +83,6 @@ class TorchModuleTap:
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._hooks: list[Any] = []
         self._direct = ReplacedMethods(nn.Module, "forward", self._direct_call)
-        self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self.passes = NestedBackward()
         self.parameter_names = ParameterNames()
         self.gradient_threads = GradientThreads()
@@ -139,7 +138,6 @@ class TorchModuleTap:
                 CALLS.register(module)
 
     def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
-        self._models.add(model)
         self.parameter_names.add(head, model)
         named |= self._exported.adopt(head, model)
         for path, module in self._compiled.named_modules(model):
@@ -212,7 +210,7 @@ class TorchModuleTap:
 
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()
-        modules = (*self._models, *(reference() for reference, _ in entries))
+        modules = (*self.parameter_names.models(), *(reference() for reference, _ in entries))
         present = [module for module in modules if module is not None]
         shard_of, flats = find_shards(present), flat_parameters(present)
         inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}

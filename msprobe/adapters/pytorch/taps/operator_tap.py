@@ -44,7 +44,7 @@ class TorchOperatorTap:
             yield
 
     def reset(self) -> None:
-        for site in self._named.values():
+        for site in list(self._named.values()):  # other threads call operators for the first time
             site.reset()
 
     def run(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -137,9 +137,10 @@ class TorchOptimizerTap:
             yield
 
     def _report(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._current.observer is not None and not is_traced():
-            self._current.observer.training_call("kept_gradients", lambda: self._kept_at(optimizer), optimizer)
-            self._current.observer.optimizer_step(optimizer, self._groups)
+        observer = self._current.observer
+        if observer is not None and not is_traced():
+            observer.training_call("kept_gradients", lambda: self._kept_at(optimizer), optimizer)
+            observer.optimizer_step(optimizer, self._groups)
 
     def _kept_at(self, optimizer: Any) -> dict[str, Any] | None:
         kept = self._kept.at_step(optimizer)

@@ -22,6 +22,7 @@ from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature, observe_with_output
+from msprobe.core.interruption import imported_whole, is_being_imported
 
 Table = Mapping[str, Mapping[str, Any]]
 
@@ -68,7 +69,9 @@ class VendorTap:
             return
         self._modules_seen = len(sys.modules)
         for prefix, vendor in self._table.items():
-            module = sys.modules.get(vendor["module"])
+            module = imported_whole(vendor["module"])
+            if is_being_imported(vendor["module"]):
+                self._modules_seen = -1  # another thread is at it: look again at the next start
             for name in vendor["apis"] if module is not None else ():
                 if (prefix, name) not in self._wrapped and self._plan(prefix, module, name, vendor["hidden"]):
                     self._wrapped.add((prefix, name))
@@ -135,13 +138,13 @@ class TritonTap:
         """Record launches inside this context."""
         for module, names in self._launchers.items():
             for name in names:
-                self._plan(getattr(sys.modules.get(module), name, None))
+                self._plan(getattr(imported_whole(module), name, None))
         with RECOMPILE_GUARD.in_force(self._patches):
             yield
 
     def reset(self) -> None:
-        """Number the launches of every kernel from 0 again."""
-        for site in self._sites.values():
+        """Number the launches of every kernel from 0 again; other threads launch new ones."""
+        for site in list(self._sites.values()):
             site.reset()
 
     def _plan(self, launcher: Any) -> None:

@@ -7,6 +7,7 @@ whatever surrounds the model. In a list of models the path begins with the posit
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterable, Iterator
 
@@ -25,21 +26,22 @@ class ParameterNames:
     """The names of parameters; models are held weakly."""
 
     def __init__(self) -> None:
-        self._models: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._models: dict[int, tuple[weakref.ref[nn.Module], str]] = {}  # by id; C code removes one that dies
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
 
     def add(self, head: str, model: nn.Module) -> None:
         """Name the parameters of ``model``; ``head`` is the prefix of the names of its modules, ``Module.0``."""
         position = head.partition(".")[2]
-        self._models[model] = f"{position}." if position else ""
+        reference = weakref.ref(model, functools.partial(self._models.pop, id(model)))
+        self._models[id(model)] = reference, f"{position}." if position else ""
 
     def models(self) -> list[nn.Module]:
         """Return the models."""
-        return list(self._models)
+        return [model for model, _ in self._present()]
 
     def all(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield every parameter as it is now, one that has several names with each of them."""
-        for model, prefix in list(self._models.items()):
+        for model, prefix in self._present():
             for path, module in unwrapped(model).named_modules(remove_duplicate=False):
                 start = prefix + plain_name(f"{path}." if path else "")
                 own = module._parameters.items()
@@ -63,6 +65,10 @@ class ParameterNames:
         for name, parameter in self.all():
             groups.setdefault(_address(parameter) or id(parameter), []).append(name)
         return [names for names in groups.values() if len(names) > 1]
+
+    def _present(self) -> list[tuple[nn.Module, str]]:
+        found = [(reference(), prefix) for reference, prefix in list(self._models.values())]
+        return [(model, prefix) for model, prefix in found if model is not None]
 
     def _look_up(self, tensors: list[torch.Tensor]) -> list[str | None]:
         known = [self._known.get(id(tensor)) for tensor in tensors]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -21,6 +20,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
 from msprobe.core.capture.patching import Patches
+from msprobe.core.interruption import imported_whole
 
 _RESULTS = (
     "lightning.pytorch.trainer.connectors.logger_connector.result",
@@ -61,7 +61,7 @@ class ReductionIdentity:
     def attach(self) -> Iterator[None]:
         """Show the originals inside this context."""
         for name in _RESULTS:
-            module = sys.modules.get(name)
+            module = imported_whole(name)
             if module is not None and name not in self._planned and getattr(module, "torch", None) is torch:
                 self._planned.add(name)
                 self._plan(module)

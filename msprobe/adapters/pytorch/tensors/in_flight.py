@@ -69,8 +69,8 @@ class TensorsInFlight:
             return False
         part = values.dtype, values.storage_offset(), tuple(values.shape), values.stride()
         held = storage(values)
-        for key in [key for key, (other, _) in self._waiting.items() if other.expired()]:
-            del self._waiting[key]
+        for key in [key for key, (other, _) in list(self._waiting.items()) if other.expired()]:
+            self._waiting.pop(key, None)
         entry = self._waiting.get(held._cdata)
         if entry is None:
             entry = self._waiting[held._cdata] = (StorageWeakRef(held), [])

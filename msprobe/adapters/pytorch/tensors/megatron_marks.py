@@ -11,7 +11,7 @@ module (``tp_group``), or those that Megatron knows where the program has import
 
 from __future__ import annotations
 
-import sys
+import functools
 import weakref
 from typing import Any
 
@@ -20,10 +20,10 @@ from torch import nn
 
 from msprobe.core.dump.record.declared_shards import infer_part
 from msprobe.core.dump.session.debugger import models_in
-from msprobe.core.interruption import let_through
+from msprobe.core.interruption import imported_whole, let_through
 
 _STATE = "megatron.core.parallel_state"
-_READ: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+_READ: dict[int, weakref.ref[nn.Module]] = {}
 _GROUP, _GROUP_OF_EXPERTS = "get_tensor_model_parallel_group", "get_expert_tensor_parallel_group"
 
 
@@ -35,8 +35,8 @@ def read_marks(model: Any) -> None:
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return
     for part in models_in(model):
-        if isinstance(part, nn.Module) and part not in _READ:
-            _READ.add(part)
+        if isinstance(part, nn.Module) and id(part) not in _READ:
+            _READ[id(part)] = weakref.ref(part, functools.partial(_READ.pop, id(part)))
             for module in part.modules():
                 _read(module)
 
@@ -60,7 +60,7 @@ def _ranks(module: nn.Module, *, expert: bool) -> list[int] | None:
     """Return the ranks that share the parameters of a module; None where nothing tells."""
     group = getattr(module, "tp_group", None)
     if not isinstance(group, dist.ProcessGroup):
-        find = getattr(sys.modules.get(_STATE), _GROUP_OF_EXPERTS if expert else _GROUP, None)
+        find = getattr(imported_whole(_STATE), _GROUP_OF_EXPERTS if expert else _GROUP, None)
         try:
             group = find() if find is not None else None
         except AssertionError as error:  # Megatron's groups are not made yet

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import JOURNAL
+from msprobe.core.store.safe_files import mode_of
 from msprobe.core.store.sink import DirectorySink, Record
 
 _MOST_WAITING = 4096
@@ -142,11 +143,11 @@ class HeldSink(DirectorySink):
             self.folder = self._claim()
             self.in_memory = False
             self._create_files()
-        written = self.folder / JOURNAL
+        written = self.folder.joinpath(JOURNAL)
         if self.ended:
             super().close()
             written = self.document
-        return written.is_file()
+        return bool(mode_of(written))
 
     def _see(self, name: str, body: Any) -> None:
         self._keeper.watch(name, body)

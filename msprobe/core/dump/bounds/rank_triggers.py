@@ -28,7 +28,7 @@ class RankTriggers:
     """
 
     def __init__(self, root: Path) -> None:
-        self._path = root / FILE
+        self._path = root.joinpath(FILE)
         self._seen = self._state()
 
     def announce(self, rank: int, reason: Reason, step: int) -> None:

@@ -142,4 +142,4 @@ class StepCosts:
         if self._debugger is not None:
             self._debugger.trigger("estimate")  # writes what is kept in memory
         figures = {"rank": self._rank(), "seconds": self._seconds, "fault": fault, "process": os.getpid()}
-        write_atomic(self._folder / f"{os.getpid()}.json", [json.dumps(figures).encode()])
+        write_atomic(self._folder.joinpath(f"{os.getpid()}.json"), [json.dumps(figures).encode()])

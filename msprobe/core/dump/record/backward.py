@@ -13,6 +13,7 @@ shares with other calls: every further object makes the garbage collector run so
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,6 @@ from msprobe.core.dump.record.error_boundary import never_raises, records
 from msprobe.core.dump.record.step_recorder import StepRecorder
 
 NodeMaker = Callable[[int, str], Node]
-_NO_NODES: dict[int, Node] = {}
 
 
 class BackwardCalls:
@@ -32,14 +32,15 @@ class BackwardCalls:
 
     def __init__(self, recorder: StepRecorder) -> None:
         self.recorder = recorder
-        self._open: dict[int, BackwardCall] = {}
+        self._open: dict[int, OpenPass] = {}
+        self._over = False
 
-    def begin(self, call: BackwardCall) -> CallRecord:
-        """Return the record of the current backward pass of a call; its first gradient makes it."""
-        if call.record is None:
-            self._open[id(call)] = call
-            call.record = self.new_record(call)
-        return call.record
+    def begin(self, call: BackwardCall) -> OpenPass | None:
+        """Return the current backward pass of a call, which its first gradient begins; None when the step is over."""
+        if self._over:
+            return None
+        found = self._open.get(id(call))
+        return self._open.setdefault(id(call), OpenPass(call, self.new_record(call))) if found is None else found
 
     def new_record(self, call: BackwardCall) -> CallRecord:
         """Return an empty record for one backward pass of a call."""
@@ -49,41 +50,49 @@ class BackwardCalls:
             record.body = {}
         return record
 
-    def end(self, call: BackwardCall) -> None:
-        """Write the record of a call that has all its gradients."""
+    def remove(self, call: BackwardCall) -> None:
+        """Forget the pass of a call that has ended."""
         self._open.pop(id(call), None)
-        record = call.record
-        if record is not None:
-            self.recorder.write_call(record)
-        call.reset()
 
     def running_module(self) -> str | None:
         """Return the backward entry of the module whose backward began last and has not ended."""
-        return next((call.name for call in reversed(list(self._open.values())) if call.is_module), None)
+        running = (one.call for one in reversed(list(self._open.values())))
+        return next((call.name for call in running if call.is_module), None)
+
+    def finish_open(self) -> None:
+        """Write the calls that have not got all their gradients."""
+        for one in list(self._open.values()):
+            if not self.recorder.closed:
+                one.call.end(one, {})
 
     def end_step(self) -> None:
-        """End the step: write the calls that have not got all their gradients."""
-        for call in list(self._open.values()):
-            call.grad_inputs({})
+        """End the step: what other threads bring from now on, or measure at this moment, comes too late."""
+        self._over = True
+        self.finish_open()
+
+
+class OpenPass:
+    """One backward pass of a call that has begun: the nodes that have arrived, and the record, None when it is written.
+
+    The end of a step and the thread that brings the last gradient may end it at one time; so it has a lock. Nothing is
+    measured while that is held: a device may wait for another thread.
+    """
+
+    __slots__ = ("call", "inputs", "lock", "outputs", "record", "wanted")
+
+    def __init__(self, call: BackwardCall, record: CallRecord) -> None:
+        self.call = call
+        self.record: CallRecord | None = record
+        self.wanted = record.body is not None
+        self.lock = threading.RLock()
+        self.outputs: dict[int, Node] = {}
+        self.inputs: dict[int, Node] = {}
 
 
 class BackwardCall:
     """Receive the gradients of one call (implements ``GradientReceiver``)."""
 
-    __slots__ = (
-        "_calls",
-        "_expected",
-        "_inputs",
-        "_keywords",
-        "_outputs",
-        "_positional",
-        "errors",
-        "is_module",
-        "name",
-        "parent",
-        "record",
-        "runtime",
-    )
+    __slots__ = ("_calls", "_expected", "_keywords", "_positional", "errors", "is_module", "name", "parent", "runtime")
 
     def __init__(self, calls: BackwardCalls, name: str, parent: str | None, template: Template) -> None:
         self._calls = calls
@@ -92,10 +101,7 @@ class BackwardCall:
         self.name = name
         self.parent = parent
         self.is_module = False
-        self.record: CallRecord | None = None
         self._expected = 0
-        self._outputs: list[Node] | None = None
-        self._inputs: dict[int, Node] | None = None
         self._positional, self._keywords = template
 
     def expect(self, outputs: int) -> None:
@@ -105,37 +111,26 @@ class BackwardCall:
     @records
     def grad_output(self, position: int, gradient: Any) -> None:
         """Take the gradient of the output at ``position``."""
-        recorder = self._calls.recorder
-        if recorder.closed:
-            return
-        if self._calls.begin(self).body is not None and recorder.modes.input:
+        one, recorder = self._begin(), self._calls.recorder
+        if one is not None and one.wanted and recorder.modes.input:
             prefix = recorder.save_name(self.name)
-            self._nodes()[position] = recorder.describer.node(gradient, prefix and f"{prefix}.input.{position}")
+            one.outputs[position] = recorder.describer.node(gradient, prefix and f"{prefix}.input.{position}")
 
     @records
     def grad_input(self, slot: int, gradient: Any) -> None:
         """Take the gradient of the argument in ``slot``."""
-        recorder = self._calls.recorder
-        if recorder.closed:
-            return
-        if self._calls.begin(self).body is not None and recorder.modes.output:
+        one, recorder = self._begin(), self._calls.recorder
+        if one is not None and one.wanted and recorder.modes.output:
             prefix = recorder.save_name(self.name) and f"{self.name}.output"
             place = prefix and _place((*self._positional, self._keywords), slot, prefix)
-            self._inputs = self._inputs or {}
-            self._inputs[slot] = recorder.describer.node(gradient, place)
+            one.inputs[slot] = recorder.describer.node(gradient, place)
 
     @records
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
         """Take the other gradients of the arguments by their slots, and end the call."""
-        recorder = self._calls.recorder
-        if recorder.closed:
-            return
-        body = self._calls.begin(self).body
-        if body is not None and recorder.modes.input:
-            body["input"] = self._nodes()
-        if body is not None and recorder.modes.output:
-            body["output"] = self._fill(gradients)
-        self._calls.end(self)
+        one = self._begin()
+        if one is not None:
+            self.end(one, gradients)
 
     @records
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
@@ -148,25 +143,33 @@ class BackwardCall:
             prefix = recorder.save_name(self.name)
             record.body["input"] = recorder.describer.sequence(grad_outputs, prefix and f"{prefix}.input")
         if record.body is not None and recorder.modes.output:
-            record.body["output"] = self._fill(grad_inputs)
+            record.body["output"] = self._fill(grad_inputs, {})
         recorder.write_call(record)
 
-    def reset(self) -> None:
-        """Prepare for another backward pass."""
-        self.record = None
-        self._outputs = self._inputs = None
+    @records
+    def end(self, one: OpenPass, gradients: Mapping[int, Any]) -> None:
+        """Write what has arrived of a backward pass, and these last gradients, unless that was done."""
+        recorder = self._calls.recorder
+        outputs = self._fill(gradients, one.inputs) if one.wanted and recorder.modes.output else None
+        with one.lock:
+            record, one.record = one.record, None
+            if record is None:
+                return
+            if record.body is not None and recorder.modes.input:
+                record.body["input"] = [one.outputs.get(position) for position in range(self._expected)]
+            if record.body is not None and outputs is not None:
+                record.body["output"] = outputs
+            self._calls.remove(self)
+            recorder.write_call(record)
 
-    def _nodes(self) -> list[Node]:
-        """Return the list of the output gradients' nodes; made at the first one, as most calls get all at once."""
-        if self._outputs is None:
-            self._outputs = [None] * self._expected
-        return self._outputs
+    def _begin(self) -> OpenPass | None:
+        """Return the current backward pass; None when nothing more is recorded."""
+        return None if self._calls.recorder.closed else self._calls.begin(self)
 
-    def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
+    def _fill(self, gradients: Mapping[int, Any], described: Mapping[int, Node]) -> list[Node]:
         """Return the template of the arguments with each slot replaced by the node of its gradient."""
         recorder = self._calls.recorder
         node, prefix = recorder.describer.node, recorder.save_name(self.name) and f"{self.name}.output"
-        described, self._inputs = self._inputs or _NO_NODES, None
 
         def make(slot: int, save_as: str) -> Node:
             return described[slot] if slot in described else node(gradients.get(slot), save_as)

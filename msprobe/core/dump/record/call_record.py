@@ -60,7 +60,7 @@ class CallRecord:
         """Yield the journal line of the record."""
         line: dict[str, Any] = {"e": self.name}
         if self.body is not None:
-            line["d"] = self.body
+            line["d"] = dict(self.body)  # a call that was still running when its step ended adds to it in its thread
         if self.stack is not None:
             line["s"] = self.stack
         if self.parent is not UNRELATED:

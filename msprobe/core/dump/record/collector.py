@@ -304,12 +304,13 @@ class Collector:
 
     def end_step(self) -> None:
         """End the step: write what is still incomplete and take nothing more."""
+        self._backward.end_step()
         self.finish_open()
         self.recorder.end_step()
 
     def finish_open(self) -> None:
         """Write what is still incomplete."""
-        self._backward.end_step()
+        self._backward.finish_open()
         self._graphs.flush()
         for record in list(self._running_calls.values()):
             self._finish(record)

@@ -274,4 +274,4 @@ class GraphCalls:
         folder = self._recorder.nodes.folder
         for tensor in tensor_nodes(node):
             if folder is not None and "data_name" in tensor:
-                (folder / tensor.pop("data_name")).unlink(missing_ok=True)
+                folder.joinpath(tensor.pop("data_name")).unlink(missing_ok=True)

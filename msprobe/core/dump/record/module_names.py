@@ -145,8 +145,11 @@ def make_named_module(stem: str, module: Any, own_parameters: OwnParameters) -> 
 
 
 def add_entry(entries: dict[int, Entry], module: Any, site: NamedModule) -> None:
-    """Add ``module`` to ``entries`` for as long as it lives."""
-    entries[id(module)] = weakref.ref(module, functools.partial(_remove_entry, entries, id(module))), site
+    """Add ``module`` to ``entries`` for as long as it lives.
+
+    No Python code runs when it dies: Python drops what a handler of the program raises at such a moment.
+    """
+    entries[id(module)] = weakref.ref(module, functools.partial(entries.pop, id(module))), site
 
 
 def _parameters_if_alive(own_parameters: OwnParameters, reference: weakref.ref[Any]) -> Iterable[tuple[str, Any]]:
@@ -163,8 +166,3 @@ def _training_if_alive(reference: weakref.ref[Any]) -> bool | None:
         let_through(error)
         return None
     return training if type(training) is bool else None
-
-
-def _remove_entry(entries: dict[int, Entry], identity: int, reference: Any) -> None:
-    if identity in entries and entries[identity][0] is reference:
-        del entries[identity]

@@ -78,7 +78,11 @@ class InputOverride:
 
     def _recorded_names(self, folder: Path) -> Iterable[str]:
         """Return the names of the tensors that there are."""
-        return self._plan if self._plan is not None else (file.name for file in (folder / TENSORS).glob("*.forward.*"))
+        return (
+            self._plan
+            if self._plan is not None
+            else (file.name for file in folder.joinpath(TENSORS).glob("*.forward.*"))
+        )
 
     def next_call(self, stem: str) -> str | None:
         """Count a call of a module; return the name of the call when its inputs are to be replaced, else None."""
@@ -105,7 +109,7 @@ class InputOverride:
         ``split_inputs`` has said why."""
         if self._folder is None or (self._plan is not None and name not in self._plan):
             return None
-        plain = InputPart(self._folder / TENSORS / file_name(name, suffix))
+        plain = InputPart(self._folder.joinpath(TENSORS).joinpath(file_name(name, suffix)))
         part = plain if self._plan is None else self._plan[name]
         if part.file.is_file():
             return part._replace(through=self._names is None)

@@ -242,7 +242,7 @@ class KernelWindow:
 
 def write_acl_config(folder: Path) -> Path:
     """Write the runtime's dump configuration into ``folder``, where the dump is written too; return its path."""
-    path = folder.resolve() / f"kernel_config_{os.getpid()}.json"
+    path = folder.resolve().joinpath(f"kernel_config_{os.getpid()}.json")
     content = {"dump": {"dump_list": [], "dump_path": str(path.parent), "dump_mode": "all", "dump_op_switch": "on"}}
     write_atomic(path, [json.dumps(content, indent=2).encode()])
     return path

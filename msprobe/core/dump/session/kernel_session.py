@@ -177,7 +177,7 @@ class KernelSession:
 
     @property
     def _native(self) -> NativeFolder:
-        return NativeFolder(self._root / f"rank_{self.backend.runtime.rank() or 0}")
+        return NativeFolder(self._root.joinpath(f"rank_{self.backend.runtime.rank() or 0}"))
 
     def _fresh(self) -> list[Iteration]:
         return self._new_files.poll(self._native)

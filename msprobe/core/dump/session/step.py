@@ -58,7 +58,7 @@ class Step:
             "task": config.task,
             "level": config.level,
             "framework": backend.name,
-            "dump_data_dir": str(folder / TENSORS) if saves else None,
+            "dump_data_dir": str(folder.joinpath(TENSORS)) if saves else None,
             "written_by": writer_mark(backend.version, backend.device),
             **backend.header,
             **context.label,
@@ -78,8 +78,8 @@ class Step:
         self._batch: Mapping[str, Any] | None = None
         self._account = StepAccount(context.budget)
         self._sink = make_sink(context, folder, header, self._account, saves)
-        tensors = folder / TENSORS if saves and not self._sink.failed else None
-        self.errors = ErrorLog(folder / ERRORS if context.ring is None else None)
+        tensors = folder.joinpath(TENSORS) if saves and not self._sink.failed else None
+        self.errors = ErrorLog(folder.joinpath(ERRORS) if context.ring is None else None)
         output = StepOutput(self._sink, self.errors)
         self.recorder = make_recorder(context, selection, output, TensorFolder(tensors, self._account), judge)
         self.collector = make_collector(context, self.recorder, self._sink)
@@ -172,8 +172,8 @@ class Step:
             self._context.worker.drain()
         if not self._sink.move(folder):
             return False
-        self.recorder.nodes.move(folder / TENSORS)
-        self.recorder.errors.move(folder / ERRORS)
+        self.recorder.nodes.move(folder.joinpath(TENSORS))
+        self.recorder.errors.move(folder.joinpath(ERRORS))
         return True
 
     def close(self, by: str) -> None:

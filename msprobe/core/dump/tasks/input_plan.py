@@ -29,8 +29,8 @@ def write_plan(parts: Mapping[str, InputPart], folder: Path) -> Path:
     content = {
         name: {"file": os.path.relpath(part.file, folder), "ranges": part.ranges} for name, part in parts.items()
     }
-    write_atomic(folder / PLAN, [json.dumps(content, indent=1).encode("utf-8", "backslashreplace"), b"\n"])
-    return folder / PLAN
+    write_atomic(folder.joinpath(PLAN), [json.dumps(content, indent=1).encode("utf-8", "backslashreplace"), b"\n"])
+    return folder.joinpath(PLAN)
 
 
 def read_plan(folder: Path) -> dict[str, InputPart] | None:
@@ -39,7 +39,7 @@ def read_plan(folder: Path) -> dict[str, InputPart] | None:
     Raises:
         ReadError: the document is damaged.
     """
-    document = folder / PLAN
+    document = folder.joinpath(PLAN)
     if not document.is_file():
         return None
     try:
@@ -54,4 +54,4 @@ def _part(item: Mapping[str, Any], folder: Path) -> InputPart:
     ranges = tuple(
         (int(axis), tuple((int(begin), int(end)) for begin, end in pieces)) for axis, pieces in item["ranges"]
     )
-    return InputPart(folder / str(item["file"]), ranges)
+    return InputPart(folder.joinpath(str(item["file"])), ranges)

@@ -317,8 +317,8 @@ def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
         MsprobeException: the step has several processes, and none of them has this rank.
     """
     folder = step_folder(root, step)
-    if rank is not None and (folder / f"rank{rank}").is_dir():
-        return folder / f"rank{rank}"
+    if rank is not None and folder.joinpath(f"rank{rank}").is_dir():
+        return folder.joinpath(f"rank{rank}")
     folders = sorted(child for child in folder.glob("*") if child.is_dir() and child.name.startswith(("proc", "rank")))
     candidates = [child for child in folders if rank is None or child.name.startswith("proc")]
     if len(candidates) > 1:  # of the newest run

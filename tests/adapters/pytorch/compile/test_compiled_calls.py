@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sys
+import threading
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from msprobe.adapters.pytorch.compile.compiled_calls import CompiledCalls, _OpenFunction, module_numbers
 from msprobe.adapters.pytorch.compile.recompilation import supported
 from tests.adapters.pytorch.networks import Inplace, Mlp, Nested, Shared
 
@@ -391,3 +395,32 @@ def test_hooks_registered_while_collecting_stay_in_force(bench: Any) -> None:
     seen.clear()
     model(batch()).sum().backward()
     assert seen == []
+
+
+def test_a_call_of_another_thread_ends_while_the_next_step_begins() -> None:
+    calls = CompiledCalls()
+
+    class Ends(contextlib.nullcontext[None]):
+        def __exit__(self, *_: object) -> None:
+            del calls._open_functions[2]
+
+    calls._open_functions[1] = _OpenFunction(threading.get_ident(), Ends())
+    calls._open_functions[2] = _OpenFunction(0, contextlib.nullcontext())
+    calls.reset()
+    assert not calls._open_functions
+
+
+def test_no_python_runs_when_a_module_with_a_number_dies() -> None:
+    """Python drops what a handler of the program raises in the callback of a weak reference."""
+    calls, module, other, ran = CompiledCalls(), nn.Identity(), nn.Identity(), list[str]()
+    identity = id(module)
+    calls.register(module)
+    number = module_numbers[identity]
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    del module
+    sys.setprofile(None)
+    assert not ran
+    assert calls.modules[number]() is None
+    calls.register(other)
+    assert list(calls.modules) == [module_numbers[id(other)]]
+    assert identity not in module_numbers or identity == id(other)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile.recompilation import supported
+from msprobe.adapters.pytorch.taps.call_counter import CallCounter
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = [
@@ -113,3 +114,25 @@ def test_a_step_that_was_never_stopped_leaves_no_counting_behind(bench: Any) -> 
     assert nn.Module.__call__ is original
     kept = sys.modules["torch._dynamo.utils"].unpatched_nn_module_call  # type: ignore[attr-defined]
     assert kept is original
+
+
+def test_a_thread_calls_the_model_while_the_count_ends() -> None:
+    class Ending(CallCounter):
+        """Whoever looks a second time finds nothing."""
+
+        _found: Any = None
+
+        @property
+        def _model(self) -> Any:
+            found, self._found = self._found, None
+            return found
+
+        @_model.setter
+        def _model(self, found: Any) -> None:
+            self._found = found
+
+    model, counted = Tail(), []
+    stop = Ending().watch(model, lambda: counted.append(1))
+    model(torch.ones(1, 4))
+    stop()
+    assert counted == [1]

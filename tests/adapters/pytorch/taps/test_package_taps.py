@@ -11,11 +11,18 @@ import os
 import shutil
 import sys
 import textwrap
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from msprobe.adapters.pytorch.taps.operator_tap import TorchOperatorTap
+from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
+from msprobe.adapters.pytorch.tensors.unwritten import TorchUnwrittenMemory
+from msprobe.core.capture.observer import CallSite, CurrentObserver
+from msprobe.core.capture.thread_state import ThreadState
 from tests import forked
 
 pytestmark = pytest.mark.torch
@@ -266,3 +273,42 @@ def test_level_l2_on_an_npu_records_the_chosen_call_alone(site: Site) -> None:
     site.run(TRACED, TRACED_BODY, level="L2", task="tensor", tensor={"list": ["Torch.traced.1.forward"]})
     assert site.document()["kernel_source"] == "npu"
     assert list(site.entries()) == ["Torch.traced.1.forward"]
+
+
+class MetMeanwhile(CallSite):
+    """Another thread calls something new while the numbers of this one are set back."""
+
+    __slots__ = ("sites",)
+
+    def reset(self) -> None:
+        self.sites["new"] = CallSite("Aten", "new")
+
+
+def test_a_thread_meets_new_functions_while_a_step_begins() -> None:
+    current, thread = CurrentObserver(), ThreadState()
+    triton = TritonTap({}, lambda name: True, current, thread)
+    operators = TorchOperatorTap(current, thread, TorchUnwrittenMemory())
+    for tap, sites in (triton, triton._sites), (operators, operators._named):
+        sites["old"] = old = MetMeanwhile("Aten", "old")
+        old.sites = sites
+        tap.reset()
+        assert list(sites) == ["old", "new"]
+
+
+def test_a_package_that_another_thread_imports_is_recorded_from_the_next_start_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("half")
+    module.__spec__ = spec = ModuleSpec("half", None)
+    monkeypatch.setitem(sys.modules, "half", module)
+    table = {"Half": {"module": "half", "apis": ["early", "late"], "hidden": {}}}
+    tap = VendorTap(table, lambda name: True, CurrentObserver(), ThreadState())  # type: ignore[arg-type]
+    vars(module)["early"] = early = lambda: None
+    spec._initializing = True  # type: ignore[attr-defined]
+    with tap.attach():
+        assert vars(module)["early"] is early
+    vars(module)["late"] = late = lambda: None
+    spec._initializing = False  # type: ignore[attr-defined]
+    with tap.attach():
+        assert vars(module)["early"] is not early
+        assert vars(module)["late"] is not late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
+from msprobe.core.dump.record.backward import BackwardCall
+from msprobe.core.dump.record.call_record import UNRELATED, CallRecord
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.dump.record.error_boundary import ErrorLog
 from msprobe.core.dump.record.step_recorder import RecordingPlan, StepOutput, StepRecorder
@@ -190,6 +193,44 @@ def test_inputs_of_a_running_call_can_be_had_early() -> None:
     assert line["e"] == "Module.inner.Waits.forward.0"
     assert line["d"]["input_args"][0]["Max"] == 5
     assert "output" not in line["d"]
+
+
+@pytest.mark.parametrize("late", [0, 1, 2, 3])
+def test_a_step_ends_while_a_gradient_is_measured(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before stays, what comes later is no error; another thread of the program ends the step."""
+    watched, measured = Watched(), []
+    describer, collector = watched.collector.recorder.describer, watched.collector
+    call = BackwardCall(collector._backward, "Module.x.backward.0", UNRELATED, ([0, 1, 2], {}))
+    call.expect(1)
+
+    def node(value: Any, name: str) -> Any:
+        if len(measured) == late:
+            measured.append(None)
+            thread = threading.Thread(target=collector.end_step)
+            thread.start()
+            thread.join()
+        if value is not None:
+            measured.append(value)
+        return None if value is None else {"value": value}
+
+    monkeypatch.setattr(describer, "node", node)
+    call.grad_output(0, 1)
+    call.grad_input(0, 2)
+    call.grad_inputs({1: 3, 2: 4})
+    assert collector.errors.count == 0
+    values = [{"value": number} if number <= late else None for number in range(1, 5)]
+    expected = {"input": values[:1], "output": [*values[1:3], None]}
+    assert [line["d"] for line in watched.sink.lines if "d" in line] == [
+        expected if late < 2 else {**expected, "output": [values[1], None, None]}
+    ]
+
+
+def test_a_call_that_outlives_its_step_does_not_change_what_is_written() -> None:
+    record = CallRecord("Module.x.forward.0", {"input_args": []})
+    (line,) = record.lines()
+    assert record.body is not None
+    record.body["output"] = []
+    assert line["d"] == {"input_args": []}
 
 
 def test_gradients_after_the_end_are_ignored() -> None:

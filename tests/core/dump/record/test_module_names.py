@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from msprobe.core.dump.record.module_names import ModuleNames
@@ -50,3 +51,15 @@ def test_the_first_goes_on_numbering_when_its_module_is_gone() -> None:
     assert next(first.calls) == 0
     sites.reset()
     assert next(second.calls) == 0
+
+
+def test_no_python_runs_when_a_module_dies() -> None:
+    """Python drops what a handler of the program raises in the callback of a weak reference."""
+    sites, model = ModuleNames(), Layer()
+    sites.register("Module.x.Layer", model, parameters)
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    del model
+    sys.setprofile(None)
+    assert not ran
+    assert not sites.items()
