@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import dropwhile
 from typing import NamedTuple
 
 from msprobe.analyze.causes.moved_values import describe_move, way_of
@@ -45,13 +46,11 @@ def name_changed_line(comparison: Comparison, description: FirstDivergence) -> N
     in a line that the target lacks gets the place where the target goes on without it.
     """
     search = _ChangedLines(comparison, description)
-    if not search.is_possible:
-        if description.source_of_golden and description.stack:
-            lost = search.programs.without(frame_of(description.stack[0]))
-            if lost is not None:
-                description.target_stack, description.target_source = [lost.recorded], lost.text
+    of_golden = description.source_of_golden and bool(description.stack)
+    if of_golden and (lost := search.programs.without(frame_of(description.stack[0]))) is not None:
+        description.target_stack, description.target_source = [lost.recorded], lost.text
         return
-    line = next(search.lines(), None)
+    line = next(search.lines(), None) if search.is_possible else None
     if line is None:
         return
     if line.move is not None:
@@ -110,13 +109,15 @@ class _ChangedLines(ComparedEntries):
 
     @cached_property
     def _stack(self) -> list[Frame]:
-        """The frames of the place that is described, in the target; none where the golden run alone is there: of a call
-        in a library the line of the program counts."""
+        """The frames of the place that is described, in the target; those around it that both run, where the golden run
+        alone is there."""
         stack = [*map(frame_of, self._description.stack)]
         if not self._description.source_of_golden:
             return stack
-        own = [frame for frame in stack if not frame.is_library]
-        return [*map(self.programs.in_target, own)] if own and self.programs.is_run_by_both(own[0]) else []
+        return [*map(self.programs.in_target, dropwhile(self._is_of_golden, stack))]
+
+    def _is_of_golden(self, frame: Frame) -> bool:
+        return frame.is_library or not self.programs.is_run_by_both(frame)
 
     def note(self, frame: Frame) -> str:
         """Return in words what is different in a line."""

@@ -76,6 +76,16 @@ HARMLESS = (
 COMMENT = ("h = self.up(x)", "h = self.up(x)  # of the whole batch\n\n        # in turns")
 
 
+LOSS = "        loss = net(x).square().mean()\n        loss.backward()\n"
+RENAMED = (LOSS, LOSS.replace("loss", "cost"))
+DESCRIBED = ("def main(folder):\n", 'def main(folder):\n    """Train in two steps."""\n')
+MASKED = (
+    ("def forward(self, x):\n", "def forward(self, x, mask=False):\n        if mask:\n            x = x * 2.0\n"),
+)
+WITH_MASK = (LOSS, LOSS.replace("net(x)", "net(\n            x,\n            mask=True,\n        )"))
+WITHOUT_MASK = (LOSS, LOSS.replace("net(x)", "net(\n            x,\n        )"))
+
+
 def record(folder: Path, *edits: tuple[str, str], name: str = "train.py") -> None:
     text = PROGRAM
     for old, new in edits:
@@ -142,6 +152,29 @@ def test_comments_are_no_difference(recordings: Recordings) -> None:
     assert msprobe.compare(target / "dump", recordings(record) / "dump").verdict == "same"
     first = compared(recordings(record, COMMENT, FAULTS["data"]), recordings(record))
     assert FAULTS["data"][1] in first.source
+
+
+def test_other_names_and_docstrings_are_no_difference(recordings: Recordings) -> None:
+    first = compared(recordings(record, RENAMED, DESCRIBED, FAULTS["data"]), recordings(record))
+    assert FAULTS["data"][1] in first.source, (first.calls, first.reason)
+
+
+def test_a_name_of_a_library_is_no_other_name(recordings: Recordings) -> None:
+    other = ("h = torch.tanh(self.cell(h))", "h = torch.sigmoid(self.cell(h))")
+    first = compared(recordings(record, other, RENAMED), recordings(record))
+    assert other[1] in first.source, (first.calls, first.reason)
+
+
+def test_a_line_in_the_place_of_a_call_is_named(recordings: Recordings) -> None:
+    other = ("h = torch.tanh(self.cell(h))", "h = self.cell(h)")
+    first = compared(recordings(record, other, ("turns = 3", "turns = 1 + 2")), recordings(record))
+    assert other[1] in (first.target_source or first.source), (first.calls, first.reason)
+
+
+def test_an_argument_that_a_statement_lacks_is_named(recordings: Recordings) -> None:
+    """The call of the library that the golden run alone makes is inside of what the statement calls."""
+    first = compared(recordings(record, MASKED, WITHOUT_MASK), recordings(record, MASKED, WITH_MASK))
+    assert "before this line the golden program has `mask=True,`" in first.reason, (first.calls, first.reason)
 
 
 def test_nothing_is_said_of_lines_without_the_files(recordings: Recordings, tmp_path: Path) -> None:
