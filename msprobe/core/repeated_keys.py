@@ -60,12 +60,16 @@ def _refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _kept(node: Any) -> int:
-    """Return how many keys the objects of a parsed document have."""
+    """Return how many keys the objects of a parsed document have; a shape, which begins with a number, holds none.
+
+    Where another list with a number in front holds objects, the document is parsed once more and nothing is found.
+    """
     total = 0
     if type(node) is dict:
         total, node = len(node), node.values()
     for child in node:
-        if type(child) is dict or type(child) is list:
+        kind = type(child)
+        if kind is dict or (kind is list and child and type(child[0]) is not int):
             total += _kept(child)
     return total
 

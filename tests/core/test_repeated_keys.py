@@ -112,18 +112,6 @@ def test_such_a_dump_is_refused(tmp_path: Path) -> None:
         load_dump(place)
 
 
-def test_such_a_dump_is_not_split(tmp_path: Path) -> None:
-    """Parts of a document are read by processes that see one of the two entries each."""
-    whole, twice = tmp_path / "a.json", tmp_path / "b.json"
-    whole.write_text(text())
-    twice.write_text(text((*NAMES, NAMES[0])))
-    for target, golden, parts in ((whole, whole, 2), (whole, twice, None), (twice, whole, None)):
-        with opened_documents(target, golden) as documents:
-            assert documents is not None
-            found = documents.parts([0.5, 0.5], lambda name: True)
-            assert (found if found is None else len(found)) == parts
-
-
 def test_a_part_with_a_statistic_that_stands_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(text().replace('"Norm": 5.0', '"Norm": 5.0, "Norm": 6.0', 1))

@@ -101,14 +101,14 @@ class Documents:
         self._target, self._golden, self.headers = target, golden, headers
 
     def parts(self, shares: Sequence[float], may_end: Callable[[str], bool]) -> list[tuple[Part, Part]] | None:
-        """Split the records of both documents; return None when that is not possible, or an entry stands twice.
+        """Split the records of both documents; return None when that is not possible.
+
+        An entry that stands in two parts is told by who puts them together.
 
         Args:
             shares: the share of the bytes that each part gets, approximately.
             may_end: whether a part may end with the record of this name.
         """
-        if self._target.has_repeated_names() or self._golden.has_repeated_names():
-            return None
         cuts: list[tuple[int, int]] = []
         share = 0.0
         for fraction in shares[:-1]:
@@ -159,11 +159,6 @@ class _Document:
             return None
         whole = isinstance(header, dict) and header.get("data") == {} and not repeated_key(text, header)
         return header if whole else None
-
-    def has_repeated_names(self) -> bool:
-        """Return whether the name of a record stands before two of them."""
-        names = re.findall(re.escape(self.separator[1:]) + rb'((?:[^"\\]|\\.)*)"', self.content)
-        return len(set(names)) != len(names)
 
     def name(self, offset: int) -> bytes:
         """Return the name of the record after the separator at ``offset``, as written, with the quote after it."""
