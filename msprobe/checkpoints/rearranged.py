@@ -1,4 +1,5 @@
-"""How the elements of one tensor are arranged in another: transposed, in another order, interleaved, padded.
+"""How the elements of one tensor are arranged in another: transposed, in another order, interleaved, padded; a matrix
+also transposed and then one of the others.
 
 Each row and each column is reduced to one number, its product with fixed random weights. Equal rows have equal numbers,
 and rows that differ do not. So both tensors are read once, in pieces, and no more than a number for each row and column
@@ -74,7 +75,8 @@ def relation(first: LazyTensor, second: LazyTensor) -> str:
         coarse = coarser(first, second)
         one, other = (_Side(side.shape, float_elements(side, coarse)) for side in (first, second))
         with np.errstate(all="ignore"):
-            return _exchanged(one, other) or _same_shape(one, other) or _padded(one, other)
+            found = _exchanged(one, other) or _same_shape(one, other) or _padded(one, other)
+            return found or _transposed_and_more(one, other)
     except (ReadError, MemoryError):
         return ""
 
@@ -117,12 +119,55 @@ def _same_shape(first: _Side, second: _Side) -> str:
     if first.shape != second.shape:
         return ""
     units = ("rows", "columns") if len(first.shape) > 1 else ("elements", "")
-    one, other = first.matrix().lines(), second.matrix().lines()
+    return _reordered(units, first.matrix().lines(), second.matrix().lines(), "the first one")
+
+
+def _reordered(units: Sequence[str], one: Sequence[Floats], other: Sequence[Floats], name: str) -> str:
+    """Return in which order the second tensor has the lines of an axis of the first, by the numbers of both."""
     for unit, lines, others in zip(units, one, other, strict=True):
         order = _order(lines, others) if unit else None
         if order is not None:
-            return f"{unit} of the first one {_arrangement(order)}"
+            return f"{unit} of {name} {_arrangement(order)}"
     return ""
+
+
+def _transposed_and_more(first: _Side, second: _Side) -> str:
+    """Return in which order, or with how many lines more, the second matrix has those of the first one transposed."""
+    if len(first.shape) != 2 or len(second.shape) != 2:
+        return ""
+    name, units = "the first one transposed,", ("rows", "columns")
+    axes = [axis for axis in (0, 1) if first.shape[1 - axis] != second.shape[axis]]
+    if len(axes) > 1:
+        return ""
+    one, other = first.lines()[::-1], second.lines()
+    if not axes:
+        return _reordered(units, one, other, name)
+    shorter, longer = sorted((one[axes[0]], other[axes[0]]), key=len)
+    for before in (0, len(longer) - len(shorter)):
+        if _agree(shorter, longer[before : before + len(shorter)]):
+            more = np.delete(longer, np.s_[before : before + len(shorter)])
+            rest = float("nan") if more.any() else 0.0
+            return _with_more(name, units[axes[0]], len(more), rest, (longer is other[axes[0]], before > 0))
+    return ""
+
+
+def _with_more(name: str, unit: str, more: int, rest: float, place: tuple[bool, bool]) -> str:
+    """Return in words that a tensor has lines more, or less, than another one.
+
+    Args:
+        name: what the other one is called.
+        unit: rows, columns or elements.
+        more: how many lines.
+        rest: their value; NaN for several values.
+        place: whether it has them more, and whether they come first.
+    """
+    has_more, first = place
+    if has_more:
+        count, value = f"{more} {unit if more > 1 else unit[:-1]}", "" if np.isnan(rest) else f" of {rest:g}"
+        return f"{name} with {count}{value} more {'before' if first else 'behind'} it"
+    count = f"{more} {unit}" if more > 1 else unit[:-1]
+    value = "" if np.isnan(rest) else f", which {'are' if more > 1 else 'is'} {rest:g}"
+    return f"{name} without its {'first' if first else 'last'} {count}{value}"
 
 
 def _order(one: Floats, other: Floats) -> NDArray[np.int64] | None:
@@ -172,14 +217,11 @@ def _padded(first: _Side, second: _Side) -> str:
     (axis,) = axes
     longer, shorter = (second, first) if second.shape[axis] > first.shape[axis] else (first, second)
     more = int(longer.shape[axis] - shorter.shape[axis])
-    name = "the first one" if longer is second else "the second one"
-    holder = "" if longer is second else "the first is "
     unit = ("rows" if len(first.shape) > 1 else "elements", "columns")[axis]
     for before in (0, more):
         rest = _rest(longer, shorter, axis, before)
         if rest is not None:
-            value = "" if np.isnan(rest) else f" of {rest:g}"
-            return f"{holder}{name} with {more} {unit}{value} more {'before' if before else 'behind'} it"
+            return _with_more("the first one", unit, more, rest, (longer is second, before > 0))
     return ""
 
 

@@ -311,11 +311,23 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     message = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption):
         message = message.replace(error.option_name, unknown_word(error, words).partition("=")[0], 1)
+    if error.ctx is None and isinstance(error, click.BadOptionUsage):
+        error.ctx = _context(words)  # the parser does not know it
     if line := nearest_line(error, words):
         message = f"{message}; try: {line}"
     command = next((word for word in words if word in COMMANDS), "")
     path = error.ctx.command_path if error.ctx else f"msprobe {command}".strip()
     return f"{message} (see {path} --help)"
+
+
+def _context(words: Sequence[str]) -> click.Context:
+    """Return a context of the command of a line, or of the command inside it; nothing is parsed."""
+    context = click.Context(cli, info_name="msprobe")
+    for word in words:
+        command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
+        if command is not None:
+            context = click.Context(command, info_name=word, parent=context)
+    return context
 
 
 def system_error(error: OSError) -> str:

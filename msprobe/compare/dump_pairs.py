@@ -94,7 +94,7 @@ def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], opt
         pairs.extend(matched)
         for number, side in enumerate((targets, goldens)):
             used = {id(pair[number]) for pair in matched}
-            asked = not _is_one_process(paths[1 - number], places[1 - number])
+            asked = not is_one_process(paths[1 - number], places[1 - number])
             unpaired += _alone(_SIDES[number], [place for place in side if id(place) not in used], missing=asked)
     if not pairs:
         lines = [one.line for one in unpaired]
@@ -159,7 +159,7 @@ def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]
 
     These two are compared, whatever their steps and ranks are.
     """
-    if not all(map(_is_one_process, paths, places)):
+    if not all(map(is_one_process, paths, places)):
         return False
     texts = [_text(side[0]) for side in places]
     if texts[0] != texts[1] and {side[0].kind for side in places} == {"rank"}:
@@ -167,7 +167,7 @@ def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]
     return True
 
 
-def _is_one_process(path: Path, places: Sequence[Place]) -> bool:
+def is_one_process(path: Path, places: Sequence[Place]) -> bool:
     """Return whether ``path`` is the document or folder of one process."""
     return len(places) == 1 and (path.is_file() or path.resolve() == places[0].document.parent.resolve())
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
-from msprobe.compare.dump_pairs import Located, following, locate
+from msprobe.compare.dump_pairs import Located, following, is_one_process, locate
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.merged_pair import load_pair
-from msprobe.compare.records.note import merged_notes
+from msprobe.compare.records.note import Note, merged_notes
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -32,6 +32,7 @@ from msprobe.core.host import cpu_count, is_url
 from msprobe.core.html_card import html_card
 from msprobe.core.store.layout import JOURNAL
 from msprobe.core.store.reader import Place
+from msprobe.core.store.runs import processes_of
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.compare_options import CompareOptions, check_options
 from msprobe.jobs.compare_rank import compare_rank
@@ -209,6 +210,8 @@ def _compare(target: PathLike, golden: PathLike, options: CompareOptions) -> Com
         summary.unpaired.extend(located.unpaired)
         summary.missing.extend(located.missing)
         summary.incomplete += _stopped_first(located)
+        if not mapping.rank and not any(map(is_one_process, (left, right), located.places)):
+            summary.notes += _ranks_of_neither(located)
         _note_accepted(summary, extras, outcomes)
         result = CompareResult(
             _summarize(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
@@ -348,6 +351,22 @@ def _stopped_first(located: Located) -> list[str]:
     return []
 
 
+def _ranks_of_neither(located: Located) -> list[str]:
+    """Return a sentence about ranks that both runs lack, in steps that both have, by the size of their jobs."""
+    sizes = {processes_of(places[0]) for places in located.places}
+    if len(sizes) > 1:
+        return []
+    steps = dict.fromkeys(target.step for target, golden in located.pairs if target.step == golden.step)
+    there = {(place.step, place.number) for places in located.places for place in places}
+    lacking = [(step, rank) for step in steps for rank in range(min(sizes)) if (step, rank) not in there]
+    if not lacking or any(place.kind.endswith("proc") for places in located.places for place in places):
+        return []
+    step, rank = lacking[0]
+    first = f"rank{rank}" if step is None else f"rank{rank} of step {step}"
+    end = f"in neither run, although the job has {min(sizes)} processes"
+    return [Note(len(lacking), f"1 dump of a rank is {end}", f"{{}} dumps of ranks are {end}", first)]
+
+
 def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
     """Add the outcomes of all pairs to the summary and return it.
 
@@ -381,7 +400,7 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
     partial = [note for outcome in compared for note in outcome.partial]
     ended = summary.incomplete
     summary.incomplete = [*summary.unpaired, *merged_notes([*partial, *ended])]
-    summary.notes = merged_notes([*problems, *notes, *ended])
+    summary.notes = merged_notes([*problems, *notes, *ended, *summary.notes])
     summary.reason = "; ".join(summary.notes)
     if diverged:
         summary.first_divergence = _earliest(compared, diverged).first_divergence

@@ -24,6 +24,7 @@ from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.layout import members_of
 from msprobe.compare.parallel.merged_pair import load_pair
+from msprobe.compare.records.note import Note
 from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.summary import Counts
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -31,7 +32,7 @@ from msprobe.core.host import can_fork, paused_gc
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, damage_named
-from msprobe.core.store.record_walk import INPUTS_FED
+from msprobe.core.store.record_walk import INPUTS_FED, first_damage
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
@@ -246,8 +247,9 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     outcome.checked = any_checked(comparison) or _ends_alike(comparison)
     outcome.order_blind = is_order_blind(comparison)
     coverage = coverage_of(comparison)
-    outcome.lost = outcome.hidden + coverage.lost
-    outcome.partial = _unfinished(comparison) + outcome.hidden + coverage.incomplete
+    damaged = _damaged_headers(comparison)
+    outcome.lost = outcome.hidden + damaged + coverage.lost
+    outcome.partial = _unfinished(comparison) + outcome.hidden + damaged + coverage.incomplete
     headers = [note for dump in (comparison.target, comparison.golden) for note in header_notes(dump)]
     outcome.notes = [*outcome.notes, *headers, *outcome.partial, *coverage.notes]
     if comparison.table.layer_map is not None:
@@ -301,6 +303,17 @@ def _harmless(comparison: Comparison) -> list[str]:
     from msprobe.compare.regions.notes import harmless_notes, other_code_notes  # loaded where runs differ
 
     return other_code_notes(table, comparison.target, comparison.golden) + harmless_notes(table)
+
+
+def _damaged_headers(comparison: Comparison) -> list[str]:
+    """Return sentences about tensors beside the calls that are damaged, such as a gradient as an optimizer got it."""
+    found: dict[Path, str] = {}
+    for dump in (comparison.target, comparison.golden):
+        header = {name: value for name, value in dump.header.items() if name != "moves"}  # many texts
+        found[dump.place.document] = first_damage(header)
+    what = "damaged outside of the records of calls"
+    damaged = [f"{document}: {reason}" for document, reason in found.items() if reason]
+    return [Note(1, f"1 dump is {what}", f"{{}} dumps are {what}", one) for one in damaged]
 
 
 def _unfinished(comparison: Comparison) -> list[str]:

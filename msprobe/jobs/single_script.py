@@ -10,6 +10,7 @@ from msprobe.core.backend.replaying import CannotReplayError
 from msprobe.core.config.problems import nearest
 from msprobe.core.errors import InterfaceError, ReadError, error_text
 from msprobe.core.naming.names import Phase
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.store.layout import TENSORS
 from msprobe.core.store.reader import Dump, only_dump
 from msprobe.core.store.safe_files import make_folder, write_atomic
@@ -68,7 +69,7 @@ def _records_alone(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_bytes())
+        content = parsed(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ReadError(f"{path}: cannot be read: {error_text(error)}") from error
     if not isinstance(content, dict) or "data" in content:

@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from msprobe.core.backend.replaying import CannotReplayError, HeldTensor, PreparedCall, Replayer
+from msprobe.core.backend.replaying import CannotReplayError, Execution, HeldTensor, PreparedCall, Replayer
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.numerics.kinds import Level
 from msprobe.numerics.published.first_stage import QUANTIZING, first_stage
@@ -33,6 +33,7 @@ class Status(str, Enum):
 
 
 OF_LEVEL = {Level.PASS: Status.PASS, Level.WARNING: Status.WARNING, Level.ERROR: Status.ERROR}
+_DRAWS = 3
 _ORDER = (Status.SKIP, Status.PASS, Status.WARNING, Status.ERROR)
 
 
@@ -94,8 +95,9 @@ def check_case(case: Case, replayer: Replayer, settings: CheckSettings) -> Check
     """Run a recorded call again and judge it. What cannot be run is skipped, with the reason."""
     try:
         call = prepare(case, settings.seed)
-        recorded = recorded_results(case) if has_values(case) else []
-        judgement = judge_call(call, replayer, settings.device, recorded=recorded)
+        target = replayer.run(call, settings.device)
+        recorded = [] if _drawn_shapes(case, target, replayer, settings) else recorded_results(case)
+        judgement = judge_call(call, replayer, settings.device, target, recorded=recorded)
     except CannotReplayError as error:
         return CheckRun(skipped(case.name, str(error)))
     measured = judgement.note != RANDOM
@@ -111,6 +113,19 @@ def check_case(case: Case, replayer: Replayer, settings: CheckSettings) -> Check
     statuses = [worse(*(value.status for value in values)) for values in (forward, backward)]
     checked = CheckedCall(case.name, statuses[0], statuses[1], message, (*forward, *backward))
     return CheckRun(checked, call, judgement)
+
+
+def _drawn_shapes(case: Case, target: Execution, replayer: Replayer, settings: CheckSettings) -> bool:
+    """Return whether the shapes of results depend on values, as those of ``nonzero`` do, and the values are drawn."""
+    shapes = [None if each is None else each.shape for each in recorded_results(case)]
+    if has_values(case) or shapes == _shapes(target):
+        return False
+    others = (replayer.run(prepare(case, settings.seed + draw), settings.device) for draw in range(1, 1 + _DRAWS))
+    return any(_shapes(other) != _shapes(target) for other in others)
+
+
+def _shapes(execution: Execution) -> list[tuple[int, ...] | None]:
+    return [each.values.shape if isinstance(each, HeldTensor) else None for each in execution.outputs]
 
 
 def worse(*statuses: Status) -> Status:

@@ -130,14 +130,29 @@ def has_values(case: Case) -> bool:
     return all("data_name" in leaf.raw for leaf in values_below(arguments) if is_tensor(leaf.raw))
 
 
-def recorded_results(case: Case) -> list[Any]:
-    """Return what a call returned when it was recorded, containers unfolded: the tensors that have files and can be
-    read; None for any other result."""
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """A tensor that a call returned when it was recorded: its neutral dtype, its shape, and its values where its file
+    can be read and all arguments of the call have files too."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    held: HeldTensor | None = None
+
+
+def recorded_results(case: Case) -> list[RecordedResult | None]:
+    """Return what a call returned when it was recorded, containers unfolded; None for what is no tensor."""
     try:
         results = parse_argument(case.forward.get("output") or [], case.folder)
     except CannotReplayError:
         return []
-    return [_read(leaf) for leaf in _leaves(results)]
+    with_values = has_values(case)
+    return [
+        RecordedResult(leaf.dtype, leaf.shape, _read(leaf) if with_values else None)
+        if isinstance(leaf, RecordedTensor)
+        else None
+        for leaf in _leaves(results)
+    ]
 
 
 def _leaves(argument: RecordedArgument) -> Iterator[RecordedTensor | Constant]:
@@ -148,8 +163,8 @@ def _leaves(argument: RecordedArgument) -> Iterator[RecordedTensor | Constant]:
         yield argument
 
 
-def _read(result: RecordedTensor | Constant) -> HeldTensor | None:
-    if not isinstance(result, RecordedTensor) or result.file is None:
+def _read(result: RecordedTensor) -> HeldTensor | None:
+    if result.file is None:
         return None
     try:
         return HeldTensor(read_tensor(result.file), result.dtype)

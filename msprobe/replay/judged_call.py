@@ -29,6 +29,7 @@ from msprobe.core.backend.replaying import (
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.numerics.conditioned import OTHER, SAME, Conditioned, by_condition, by_rounding
 from msprobe.numerics.kinds import Level
+from msprobe.replay.cases import RecordedResult
 from msprobe.replay.moved_inputs import GOLDEN_DEVICE, MORE_DRAWS, MovedCalls
 from msprobe.replay.random_results import judge_random
 
@@ -82,7 +83,7 @@ def judge_call(
     target: Execution | None = None,
     *,
     conditions: bool = False,
-    recorded: Sequence[Any] = (),
+    recorded: Sequence[RecordedResult | None] = (),
 ) -> CallJudgement:
     """Run a call on ``device`` and as the golden one, and judge its values.
 
@@ -92,7 +93,7 @@ def judge_call(
         device: the device under test.
         target: what the call returned there, where it has run already.
         conditions: move the inputs also where rounding alone explains a value, so that its condition is known.
-        recorded: what the call returned when it was recorded, None for what is not known.
+        recorded: what the call returned when it was recorded, None for what is no tensor.
 
     Raises:
         CannotReplayError: it cannot be run on the device, or not as the golden one; or what runs here is not the call
@@ -103,27 +104,49 @@ def judge_call(
     if dtype != "float64" and device.startswith(GOLDEN_DEVICE) and _dtypes(golden_call) == _dtypes(call):
         raise CannotReplayError("the CPU has no kernel of a higher precision to compare with")
     if draws_random_numbers(golden_call, replayer, golden):
-        return CallJudgement(list(_random(call, target, golden)), [], dtype, RANDOM)
+        drawn = list(_random(call, target, golden))
+        _check_recorded_forms(recorded, drawn)
+        return CallJudgement(drawn, [], dtype, RANDOM)
     moved = MovedCalls(call, golden_call, replayer, ties=_selects(golden))
     forward = list(_values(target.outputs, golden.outputs, moved, "outputs", conditions))
+    _check_recorded_forms(recorded, forward)
     _check_recorded(recorded, forward, moved)
     backward = list(_values(target.gradients, golden.gradients, moved, "gradients", conditions))
     return CallJudgement(forward, backward, dtype, roundoff=moved.roundoff)
 
 
-def _check_recorded(recorded: Sequence[Any], forward: Sequence[ValueJudgement], moved: MovedCalls) -> None:
-    """Raise CannotReplayError where a result is right here, and far from the recorded one: something that the call
-    needs is not in the dump, or the result was wrong where it was recorded."""
+def _right_here(
+    recorded: Sequence[RecordedResult | None], forward: Sequence[ValueJudgement]
+) -> Iterator[tuple[RecordedResult, ValueJudgement, int]]:
+    """Yield each tensor that is right here with what was recorded of it, and its position."""
     for value in forward:
         position = int(value.slot.rpartition(".")[2])
         own = recorded[position] if position < len(recorded) else None
-        if not isinstance(own, HeldTensor) or not isinstance(value.golden, HeldTensor):
+        if own is not None and isinstance(value.golden, HeldTensor) and value.conditioned.level != Level.ERROR:
+            yield own, value, position
+
+
+def _check_recorded_forms(recorded: Sequence[RecordedResult | None], forward: Sequence[ValueJudgement]) -> None:
+    """Raise CannotReplayError where a result is right here, and has another shape or dtype than the recorded one."""
+    for own, value, _ in _right_here(recorded, forward):
+        here = value.target.dtype, value.target.values.shape
+        if here != (own.dtype, own.shape):
+            forms = [f"{dtype} of shape {list(shape)}" for dtype, shape in (here, (own.dtype, own.shape))]
+            difference = f"{value.slot} is {forms[0]}, in the dump {forms[1]}"
+            raise CannotReplayError(f"not judged: what runs here is not what was recorded: {difference}")
+
+
+def _check_recorded(
+    recorded: Sequence[RecordedResult | None], forward: Sequence[ValueJudgement], moved: MovedCalls
+) -> None:
+    """Raise CannotReplayError where a result is right here, and far from the recorded one: something that the call
+    needs is not in the dump, or the result was wrong where it was recorded."""
+    for own, value, position in _right_here(recorded, forward):
+        if own.held is None:
             continue
-        if value.conditioned.level == Level.ERROR:
-            continue
-        found = _conditioned(own, value.golden, moved, "outputs", position)
+        found = _conditioned(own.held, value.golden, moved, "outputs", position)
         if found.level == Level.ERROR:
-            wrong = explain(replace(value, target=own, conditioned=found)).replace("on the device", "in the dump")
+            wrong = explain(replace(value, target=own.held, conditioned=found)).replace("on the device", "in the dump")
             raise CannotReplayError(
                 f"not judged: what runs here is not what was recorded, or it was wrong there: {value.slot}: {wrong}"
             )

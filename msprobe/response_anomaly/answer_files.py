@@ -6,7 +6,6 @@ lines of ``tokens`` and ``topk_logprobs``, and lines that hold nothing but a tex
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import InterfaceError, ReadError
+from msprobe.core.repeated_keys import parsed
 from msprobe.response_anomaly.answer import Answer
 from msprobe.response_anomaly.detector import ILLDetector
 from msprobe.response_anomaly.token_texts import TokenTexts, is_special, piece_decoder, utf8
@@ -80,14 +80,14 @@ def _documents(path: Path) -> Iterator[tuple[int, Any]]:
 def _document(line: str) -> Any:
     """Return what a line holds, or the error that says why it cannot be read."""
     try:
-        return json.loads(line)
+        return parsed(line)
     except (ValueError, RecursionError) as error:
         return ReadError(f"is no JSON: {error}")
 
 
 def _whole(text: str) -> Iterator[tuple[int, Any]]:
     try:
-        document = json.loads(text)
+        document = parsed(text)
     except (ValueError, RecursionError) as error:
         raise ReadError(f"the file is no JSON, and no line of it is: {error}") from error
     yield from enumerate(document if isinstance(document, list) else [document], 1)

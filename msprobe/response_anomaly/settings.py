@@ -7,7 +7,6 @@ category, in a file named after the model.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from msprobe.core.errors import ConfigError, Problem, ReadError
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.yaml_file import load_yaml
 
 _LARGEST = 512 * 1024 * 1024
@@ -107,7 +107,7 @@ def read_document(path: Path) -> Any:
         if path.stat().st_size > _LARGEST:
             raise ReadError(f"{path}: larger than {_LARGEST >> 20} MiB; give a configuration or a tokenizer.json")
         text = path.read_text("utf-8")
-        return json.loads(text) if path.suffix == ".json" else load_yaml(text)
+        return parsed(text) if path.suffix == ".json" else load_yaml(text)
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise ReadError(f"{path}: cannot be read: {reason}") from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
-import json
 import os
 import re
 import zipfile
@@ -20,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.store.safe_files import make_folder, open_private, write_atomic
 from msprobe.core.store.zip_bombs import UNREADABLE_ZIP, read_member, swollen_member
 from msprobe.setup_check.collection.environment import collect_environment
@@ -176,7 +176,7 @@ def _published(path: Path, archive: zipfile.ZipFile, names: list[str]) -> SetupD
 
 def _json(path: Path, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
     try:
-        value = json.loads(_text(path, archive, name))
+        value = parsed(_text(path, archive, name))
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: {name} is not readable JSON ({error_text(error)})") from error
     if not isinstance(value, dict):

@@ -151,7 +151,7 @@ def _statistics(leaf: Mapping[str, Any]) -> list[Any]:
     values = [leaf.get(name) for name in COLUMN_STATISTICS]
     for value in values:
         if type(value) is not float:
-            recorded_number(value)
+            recorded_number(value, leaf.get("dtype"))
     return values
 
 

@@ -59,8 +59,28 @@ ORDER = SOURCE.permutation(24)
             WORDS, np.pad(WORDS, ((0, 2), (0, 0))), "the first one with 2 rows of 0 more behind it", id="vocabulary"
         ),
         pytest.param(
-            np.pad(WORDS, ((0, 2), (0, 0))), WORDS, "the first is the second one with 2 rows of 0 more", id="cut"
+            np.pad(WORDS, ((0, 2), (0, 0))), WORDS, "the first one without its last 2 rows, which are 0", id="cut"
         ),
+        pytest.param(np.concatenate([drawn(1, 4), WORDS]), WORDS, "the first one without its first row", id="one less"),
+        pytest.param(
+            QKV, QKV[ORDER].T, "columns of the first one transposed, in another order (", id="permuted, transposed"
+        ),
+        pytest.param(
+            SQUARE, SQUARE[:, ::-1].T, "rows of the first one transposed, in reverse order", id="square, both"
+        ),
+        pytest.param(
+            WORDS,
+            np.pad(WORDS, ((0, 2), (0, 0))).T,
+            "the first one transposed, with 2 columns of 0 more behind it",
+            id="padded, transposed",
+        ),
+        pytest.param(
+            np.concatenate([drawn(1, 4), WORDS]).astype(np.float16),
+            WORDS.T,
+            "the first one transposed, without its first column",
+            id="cut, transposed and cast",
+        ),
+        pytest.param(WORDS, drawn(4, 32), "", id="others, transposed shape and more"),
         pytest.param(WORDS, np.pad(WORDS, ((0, 0), (3, 0))), "with 3 columns of 0 more before it", id="before"),
         pytest.param(WORDS, np.concatenate([WORDS, drawn(2, 4)]), "with 2 rows more behind it", id="new words"),
         pytest.param(WORDS, drawn(30, 4), "", id="others"),

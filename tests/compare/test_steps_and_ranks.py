@@ -1,5 +1,6 @@
 """Steps and ranks: which dumps pair, which divergence is the earliest, what a dead run means."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,22 @@ def test_a_lone_rank_is_told(tmp_path: Path) -> None:
         == summary.missing
         == ["rank0 of step 0 only in the target", "rank2 of step 0 only in the golden run"]
     )
+
+
+@pytest.mark.parametrize(
+    ("processes", "option", "place"), [(4, {}, ""), (2, {}, ""), (4, {"rank": "0"}, ""), (4, {}, "step0/rank0")]
+)
+def test_ranks_that_neither_run_has(tmp_path: Path, processes: int, option: dict[str, str], place: str) -> None:
+    run = {"program_began": 1.0, "step_began": 2.0, "processes": processes}
+    for side in "tg":
+        for name in ("step0/rank0", "step0/rank1", "step1/rank1"):
+            path = write(tmp_path / side / name, _run()) / "dump.json"
+            path.write_text(json.dumps({"run": run, **json.loads(path.read_text())}))
+    summary = compare(tmp_path / "t" / place, tmp_path / "g" / place, **option).summary
+    assert summary.verdict == "same" and not summary.incomplete
+    end = f"in neither run, although the job has {processes} processes (first: "
+    said = {4: f"5 dumps of ranks are {end}rank2 of step 0)", 2: f"1 dump of a rank is {end}rank0 of step 1)"}
+    assert summary.notes == ([] if option or place else [said[processes]])
 
 
 def test_ranks_of_different_number_do_not_pair(tmp_path: Path) -> None:

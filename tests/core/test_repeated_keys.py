@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from msprobe.core.errors import ReadError
-from msprobe.core.repeated_keys import repeated_entry
+from msprobe.core.repeated_keys import parsed, repeated_key
 from msprobe.core.store.partial_reader import opened_documents
 from msprobe.core.store.reader import find_dumps, load_dump
-from tests.compare.dumps import call, tensor
+from msprobe.jobs.compare import compare
+from tests.compare.dumps import call, tensor, write
 
 NAMES = "Torch.abs.0.forward", "Torch.exp.0.forward", "Torch.log.0.forward"
 RECORD = call([tensor()], [tensor()])
@@ -28,7 +30,7 @@ def text(names: tuple[str, ...] = NAMES, indent: int | None = 1, colon: str = ":
 
 def problem(written: str) -> str:
     content = written.encode()
-    return repeated_entry(content, json.loads(content))
+    return repeated_key(content, json.loads(content))
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])
@@ -55,6 +57,47 @@ def test_arguments_may_have_the_name_of_an_entry() -> None:
     assert problem(json.dumps({"task": "statistics", "data": dict.fromkeys(NAMES, nested)})) == ""
 
 
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" , ", " \t:\n"), (",", " " * 90 + ":")])
+def test_a_key_that_stands_twice_at_any_depth(separators: tuple[str, str]) -> None:
+    written = text(indent=None)
+    for once, place in (('"task": "statistics"', "`task`"), ('"Max": 2.0', ".'input_args'..0..'Max'")):
+        document = written.replace(once, f"{once}, {once}", 1).replace(", ", separators[0]).replace(": ", separators[1])
+        assert re.match(rf"(data..{NAMES[0]}'.)?{place}.? stands there twice", problem(document))
+    assert problem(written.replace(", ", separators[0]).replace(": ", separators[1])) == ""
+
+
+@pytest.mark.parametrize("name", ["Max\\", 'a"', '\\"', "", ":", ' "x" : ', "\u2028é", 'f("a": 1)', "\\\\"])
+def test_names_and_texts_with_quotes_and_colons(name: str) -> None:
+    for ascii_only in (True, False):
+        once = json.dumps({name: [name, {name: 1}]}, ensure_ascii=ascii_only)
+        twice = f"{once[:-1]}, {json.dumps(name, ensure_ascii=ascii_only)} : 2}}"
+        assert problem(once) == "" and "stands there twice" in problem(twice)
+
+
+def test_a_key_beyond_the_first_pieces_of_a_text() -> None:
+    long = json.dumps({"a": "x" * (1 << 20), "b": {f"{number}": number for number in range(200_000)}})
+    assert problem(long) == ""
+    assert problem(f'{long[:-2]}, "77": 1}}}}') == (
+        "b['77'] stands there twice, and nothing tells which of them is right"
+    )
+
+
+@pytest.mark.parametrize("document", ["construct.json", "stack.json"])
+def test_documents_beside_a_dump(tmp_path: Path, document: str) -> None:
+    folder = write(tmp_path / "t", dict.fromkeys(NAMES, RECORD), dict.fromkeys(NAMES), {NAMES[0]: ["File a, line 1"]})
+    path = folder / document
+    key = next(iter(json.loads(path.read_text())))
+    path.write_text(f'{path.read_text()[:-1]}, "{key}": null}}')
+    with pytest.raises(ReadError, match=rf"{document}: `{re.escape(key)}` stands there twice"):
+        compare(folder, folder)
+
+
+def test_a_small_document() -> None:
+    assert parsed('{"a": [{"b": 1}]}') == {"a": [{"b": 1}]}
+    with pytest.raises(ValueError, match="'b' is in it twice"):
+        parsed(b'{"a": [{"b": 1, "b": 1}]}')
+
+
 def test_texts_that_look_like_entries() -> None:
     value = {"type": "str", "value": f'"{NAMES[1]}": {{ a\\": {{ \\u12": {{'}
     record = call([value, value], [tensor()])
@@ -69,13 +112,11 @@ def test_such_a_dump_is_refused(tmp_path: Path) -> None:
         load_dump(place)
 
 
-def test_such_a_dump_is_not_split(tmp_path: Path) -> None:
-    """Parts of a document are read by processes that see one of the two entries each."""
-    whole, twice = tmp_path / "a.json", tmp_path / "b.json"
-    whole.write_text(text())
-    twice.write_text(text((*NAMES, NAMES[0])))
-    for target, golden, parts in ((whole, whole, 2), (whole, twice, None), (twice, whole, None)):
-        with opened_documents(target, golden) as documents:
-            assert documents is not None
-            found = documents.parts([0.5, 0.5], lambda name: True)
-            assert (found if found is None else len(found)) == parts
+def test_a_part_with_a_statistic_that_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text().replace('"Norm": 5.0', '"Norm": 5.0, "Norm": 6.0', 1))
+    with opened_documents(path, path) as documents:
+        parts = documents.parts([1.0], lambda name: True) if documents is not None else None
+        assert parts
+        with pytest.raises(ReadError, match=r"'Norm'. stands there twice"):
+            parts[0][0].records()

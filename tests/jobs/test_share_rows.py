@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -245,6 +246,25 @@ def test_a_damaged_record_is_told_as_ever(dumps: tuple[str, str], tmp_path: Path
     (tmp_path / "g" / "dump.json").write_text(f"{text[:place]}}}{text[place:]}")
     one, two = run([[dumps[0], str(tmp_path / "g"), {}, processes, None] for processes in (1, 2)], tmp_path / "out")
     assert one == two and "not valid JSON" in one["error"]
+
+
+@pytest.mark.parametrize("sides", ["t", "g", "tg"])
+@pytest.mark.parametrize("what", ["entry", "statistic", "header"])
+def test_what_stands_twice_is_told_as_ever(what: str, sides: str, dumps: tuple[str, str], tmp_path: Path) -> None:
+    """An entry at both ends of a document is in two parts, and each of them has it once."""
+    for side, folder in zip("tg", dumps, strict=True):
+        text = Path(folder, "dump.json").read_text()
+        name = next(iter(json.loads(text)["data"]))
+        end = text.rindex("\n }")
+        twice = {
+            "entry": f'{text[:end]},\n  "{name}": {{}}{text[end:]}',
+            "statistic": re.sub(r'("Norm": )(?=[^\0]{99,999}\Z)', r"\g<1>1, \1", text, count=1),
+            "header": text.replace('"task"', '"task": "statistics", "task"', 1),
+        }
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "dump.json").write_text(twice[what] if side in sides else text)
+    one, two = run([[str(tmp_path / "t"), str(tmp_path / "g"), {}, count, None] for count in (1, 2)], tmp_path / "out")
+    assert one == two and "stands there twice" in one["error"]
 
 
 @pytest.mark.parametrize("where", ["own_part", "joined", "verdicts_of"])

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mindspore")
 
 import mindspore
-from mindspore import mint, ops
+from mindspore import mint, nn, ops
 
 from msprobe.cli.main import run
 from msprobe.mindspore import PrecisionDebugger
@@ -64,3 +64,28 @@ def test_a_script_of_a_wrong_function_fails(dump: Path, tmp_path: Path, monkeypa
     status, said = exit_status(path)
     assert status == 1, said
     assert "WRONG" in said
+
+
+class Filtered(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = ops.Conv2D(4, 3)
+
+    def construct(self, images: Any, weight: Any) -> Any:
+        return self.filter(images, weight)
+
+
+@pytest.mark.parametrize(("dtype", "status"), [(mindspore.float32, 2), (mindspore.float16, 0)])
+def test_an_operator_without_a_kernel_of_float64(tmp_path: Path, dtype: Any, status: int) -> None:
+    PrecisionDebugger._instance = None
+    debugger: Any = PrecisionDebugger({"dump_path": str(tmp_path / "run"), "level": "L1", "task": "tensor"})
+    draw, filtered = np.random.default_rng(0).standard_normal, Filtered()
+    debugger.start(filtered)
+    filtered(mindspore.Tensor(draw((1, 4, 6, 6)), dtype), mindspore.Tensor(draw((4, 4, 3, 3)), dtype)).asnumpy()
+    debugger.stop()
+    debugger.step()
+    assert run(["op_generate", str(tmp_path / "run"), "--api", "Primitive.filter.Conv2D.0", "-o", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("*.py")
+    found, said = exit_status(path)
+    assert found == status, said
+    assert ("not judged: the CPU has no kernel of a higher precision to compare with" in said) == (status == 2)

@@ -52,7 +52,7 @@ def test_a_script_of_a_right_call_passes(dump: Path, tmp_path: Path, name: str, 
     text = path.read_text()
     assert "msprobe" not in text.replace("Made by msprobe", "")
     lines = [line for line in text.splitlines() if line.strip()]
-    assert 30 <= len(lines) <= 80 + len(words) * (4 + text.count("drawn(random"))
+    assert 30 <= len(lines) <= 93 + len(words) * (4 + text.count("drawn(random"))
     assert max(len(line) for line in lines if "drawn(random" not in line and "    args = " not in line) <= 120
     assert (path.with_suffix(".npz").exists()) == (not words)
     status, said = exit_status(path)
@@ -83,6 +83,28 @@ def test_a_script_of_a_wrong_kernel_fails(
         status, said = exit_status(path)
     assert status == 1
     assert "WRONG" in said
+
+
+@pytest.mark.parametrize("words", [(), ("--pytest",)])
+@pytest.mark.parametrize(("dtype", "status"), [(torch.float32, 2), (torch.bfloat16, 0)])
+def test_a_function_without_a_kernel_of_float64(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, status: int, words: tuple[str, ...]
+) -> None:
+    """In float32 it can be judged where the call has a lower precision, and else it says that nothing tells."""
+    path = script(record(tmp_path / "run", "many functions", dtype, "tensor"), tmp_path, "Torch.exp.0", *words)
+    original = torch.exp
+
+    def without_float64(given: torch.Tensor) -> torch.Tensor:
+        if given.dtype == torch.float64:
+            raise RuntimeError("not implemented for 'Double'")
+        return original(given)
+
+    monkeypatch.setattr(torch, "exp", without_float64)
+    text = path.read_text()
+    found = exit_status(path) if not words else (2 if "pytest.skip" in text and "import pytest\n" in text else 0, text)
+    assert found[0] == (status if not words else 2)
+    if not words:
+        assert ("not judged: the CPU has no kernel of a higher precision to compare with" in found[1]) == (status == 2)
 
 
 def test_a_script_runs_alone(dump: Path, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from msprobe.core.store.record_walk import VMAP_AXES, form_damage
 from msprobe.core.tensors.statistics import PROJECTION, recorded_number
 
 
-def number_of(value: Any, missing: float = math.nan) -> float:
-    """Return a recorded statistic as a number. Raises ValueError where it is none."""
-    number = value if type(value) is float else recorded_number(value)
+def number_of(value: Any, missing: float = math.nan, dtype: Any = None) -> float:
+    """Return a recorded statistic as a number. Raises ValueError where it is none, also none of that dtype."""
+    number = value if type(value) is float else recorded_number(value, dtype)
     return missing if number is None else number
 
 
@@ -22,7 +22,9 @@ def tensor_of(raw: Mapping[str, Any]) -> Tensor:
     """Return the tensor that a node describes. It is called for every value of a dump, and so takes short ways."""
     largest, smallest, mean, norm, order = map(raw.get, _STATISTICS)
     if not type(largest) is type(smallest) is type(mean) is type(norm) is type(order) is float:
-        largest, smallest, mean, norm, order = map(number_of, (largest, smallest, mean, norm, order))
+        largest, smallest, mean, norm, order = (
+            number_of(value, dtype=raw["dtype"]) for value in (largest, smallest, mean, norm, order)
+        )
     return _tensor((*_form_of(raw), largest, smallest, mean, norm, order))
 
 

@@ -13,7 +13,6 @@ Source: https://github.com/huggingface/safetensors, section "Format".
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from msprobe.checkpoints.formats.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.store.reader import read_json_object
 from msprobe.core.store.safe_files import regular
 from msprobe.core.store.tensor_reader import LazyTensor
@@ -67,7 +67,7 @@ def read_safetensors(path: Path) -> NamedTensors:
                 raise ReadError(
                     f"{path}: no safetensors file, or cut off (its header would be {length} bytes long); copy it again"
                 )
-            header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
+            header = parsed(file.read(length))
         if not isinstance(header, dict):
             raise ReadError(f"{path}: damaged, its header is not a JSON object; copy it again")
         header.pop("__metadata__", None)
@@ -76,14 +76,6 @@ def read_safetensors(path: Path) -> NamedTensors:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: damaged, its header cannot be read ({error_text(error)}); copy it again") from error
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is in it twice")
-    return found
 
 
 def _tensor(path: Path, start: int, header: dict[str, Any], name: str) -> LazyTensor:

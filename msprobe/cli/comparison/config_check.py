@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import click
 
+from msprobe.cli.options.asking import Asking, Missing
 from msprobe.cli.options.shared import shared
 
 _DIVERGED = 1
@@ -13,7 +15,13 @@ _ZIP = ".zip"
 _MODES = ("dump", "compare", "verl_compare", "verl_verify", "slime_compare")
 
 
-@click.command("config_check")
+def _missing(given: Mapping[str, Any]) -> Missing | None:
+    """Return what the command lacks: the second of two paths, or both."""
+    few = len(given["files"]) < 2 and not any(given[name] for name in _MODES)
+    return ("files", "give two paths to compare, or one of -d, -c, -vc, -vv and -sc") if few else None
+
+
+@click.command("config_check", cls=Asking, missing=_missing)
 @click.option(
     "-d", "--dump", is_flag=True, help="Collect the set-up of this machine, and of the FILES, into a zip file."
 )

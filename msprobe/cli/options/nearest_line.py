@@ -1,4 +1,4 @@
-"""The nearest right command line for one with an unknown or a missing option, or with a path too much.
+"""The nearest right command line for one with an unknown or a missing option or value, or with a path too much.
 
 It is found by changing one thing at a time until the command understands the line, so what is shown is understood.
 """
@@ -21,6 +21,7 @@ from msprobe.core.errors import MsprobeException
 _MOST_CHANGES = 8
 _LONGEST = 300
 _INPUTS = ("input_path", "target_path", "golden_path")
+_ANY_PATH = {"path", "file", "folder", "dir", "directory"}
 _HELP = {"-h", "--help"}
 
 
@@ -72,6 +73,8 @@ def _changed(error: click.ClickException, words: list[str]) -> list[str] | None:
         return _without_unknown(unknown_word(error, words), words, context)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return _with_missing(error.param, words, context)
+    if isinstance(error, click.BadOptionUsage):
+        return _with_values(error.option_name, words, context)
     if isinstance(error, UnexpectedPath):
         return _as_output(error.word, words, context)
     return None
@@ -97,8 +100,27 @@ def _without_unknown(word: str, words: list[str], context: click.Context) -> lis
     close = near(normalized(name), [flag for option in _options(context) for flag in option.opts])
     if close:
         return [*before, f"{close[0]}{equals}{value}", *after]
+    if (equals or after) and _is_input(_bare(normalized(name)), context):
+        return [*before, *([value] if equals else []), *after]
     is_value = not equals and after and not after[0].startswith("-") and not os.path.exists(after[0])
     return [*before, *after[1 if is_value else 0 :]]
+
+
+def _is_input(name: str, context: click.Context) -> bool:
+    """Return whether a name is what the help calls an input of the command, or any path."""
+    paths = next((each for each in context.command.params if isinstance(each, InputPaths)), None)
+    return paths is not None and name in {*_ANY_PATH, *(f"{each.metavar}".lower() for each in paths.options)}
+
+
+def _with_values(name: str, words: list[str], context: click.Context) -> list[str] | None:
+    """Return the words with the values that an option at their end lacks, or without one that a switch has."""
+    option = next((each for each in _options(context) if name in map(normalized, each.opts)), None)
+    places = [place for place, word in enumerate(words) if normalized(word.partition("=")[0]) == name]
+    if option is None or not places:
+        return None
+    if option.is_flag:
+        return [*words[: places[-1]], words[places[-1]].partition("=")[0], *words[places[-1] + 1 :]]
+    return [*words, *_metavars(option)[len(words) - places[-1] - 1 :]]
 
 
 def near(name: str, flags: Iterable[str]) -> list[str]:
@@ -119,11 +141,11 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     """Return the words with a missing option or path; the metavar stands for what the user has to fill in."""
     paths = next((each for each in context.command.params if isinstance(each, InputPaths)), None)
     inputs = () if paths is None else paths.options
-    metavar = _metavar(param)
+    metavar = _metavars(param)[0]
     if isinstance(param, click.Argument):
         of_program = not context.allow_interspersed_args  # its command line comes behind the options
-        place = len(words) if of_program else _behind_arguments(param, words, context)
-        return [*words[:place], metavar, *words[place:]]
+        place, count = (len(words), 0) if of_program else _behind_arguments(param, words, context)
+        return [*words[:place], *_metavars(param)[count:], *words[place:]]
     if not context.allow_interspersed_args:  # what follows belongs to a program
         return [_name(param), metavar, *words]
     if param not in inputs:
@@ -137,25 +159,30 @@ def _with_missing(param: click.Parameter, words: list[str], context: click.Conte
     return [*words[:place], metavar, *words[place:]]
 
 
-def _behind_arguments(param: click.Argument, words: list[str], context: click.Context) -> int:
-    """Return the place of an argument: behind those of the command that stand before it."""
+def _behind_arguments(param: click.Argument, words: list[str], context: click.Context) -> tuple[int, int]:
+    """Return the place of an argument: behind those of the command that stand before it, and behind its own words,
+    where it takes several; and how many it has."""
     given, _, _ = context.command.make_parser(context).parse_args(list(words))
     arguments = [each.name for each in context.command.params if isinstance(each, click.Argument)]
-    before = [given.get(name) for name in arguments[: arguments.index(param.name)]]
+    own = given.get(param.name)
+    own = own if isinstance(own, tuple) else ()
+    before = [*(given.get(name) for name in arguments[: arguments.index(param.name)]), *own]
     last = next((value for value in reversed(before) if isinstance(value, str) and value in words), None)
-    return 0 if last is None else len(words) - words[::-1].index(last)
+    return 0 if last is None else len(words) - words[::-1].index(last), len(own)
 
 
 def _name(option: click.Parameter) -> str:
     return option.shown[0] if isinstance(option, SharedOption) else option.opts[0]
 
 
-def _metavar(param: click.Parameter) -> str:
-    """Return what the help calls a value, as a word."""
+def _metavars(param: click.Parameter) -> list[str]:
+    """Return what the help calls the values of a parameter, each as a word."""
     if isinstance(param.type, click.Choice):
-        return str(param.type.choices[0])
+        return [str(param.type.choices[0])]
+    if isinstance(param.type, (type(click.INT), type(click.FLOAT))):
+        return ["1"]
     name = param.name if isinstance(param, click.Argument) else param.type.name
-    return (param.metavar or f"{name}".upper()).strip("[].").split("|")[0]
+    return (param.metavar or f"{name}".upper()).strip("[].").split("|")[0].split()
 
 
 def _behind_paths(words: list[str], context: click.Context) -> list[str] | None:

@@ -25,7 +25,7 @@ from msprobe.numerics.verdict import Bools, Floats, Ints
 from msprobe.trace.leaves import UNORDERED, as_float, element_count, longest_axis
 
 _Matrix = tuple[Floats, NDArray[np.bool_]]
-_NUMBERS = {float, int, bool}
+_NUMBERS = {float, int}
 
 
 def statistics(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
@@ -79,16 +79,16 @@ def _matrix(raws: list[Any]) -> _Matrix:
         if set(map(type, chain.from_iterable(recorded))) <= _NUMBERS:
             return np.array(recorded, np.float64).reshape(shape), np.zeros(shape, np.bool_)
     except (KeyError, OverflowError):
-        recorded = [tuple(raw.get(name) for name in STATISTIC_NAMES) for raw in raws]
-    numbers = [[_number(value) for value in line] for line in recorded]
+        pass
+    numbers = [[_number(raw, name) for name in STATISTIC_NAMES] for raw in raws]
     values = np.array([[math.nan if value is None else value for value in line] for line in numbers]).reshape(shape)
     return values, np.array([[value is None for value in line] for line in numbers], np.bool_).reshape(shape)
 
 
-def _number(value: Any) -> float | None:
+def _number(raw: dict[str, Any], name: str) -> float | None:
     """Return a recorded statistic; None where there is none, and for what is none in a damaged record."""
     try:
-        return recorded_number(value)
+        return recorded_number(raw.get(name), raw.get("dtype"))
     except ValueError:
         return None
 
@@ -112,7 +112,7 @@ class ProjectionsApart(NamedTuple):
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> ProjectionsApart:
     """Return how the projections of these rows differ."""
     numbers = rows.tolist()
-    sides = [[_number(leaves[row][2].get(KEY)) for row in numbers] for leaves in (table.target, table.golden)]
+    sides = [[_number(leaves[row][2], KEY) for row in numbers] for leaves in (table.target, table.golden)]
     nothing = np.zeros(len(numbers), np.bool_)
     if all(values.count(None) == len(values) for values in sides):
         return ProjectionsApart(np.zeros(len(numbers)), nothing, nothing)

@@ -131,7 +131,7 @@ def agree(summaries: Sequence[PartSummary]) -> bool:
 
 
 def _loaded(outline: Dump, part: Part) -> Dump:
-    data = records_in(part.document())
+    data = part.records()
     check_records(outline.place, data)
     return replace(outline, data=data)
 
@@ -155,7 +155,7 @@ class LaterRecords(Mapping[str, Any]):
 
     @cached_property
     def _whole(self) -> dict[str, Any]:
-        return {name: record for part, _ in self._parts for name, record in records_in(part.document()).items()}
+        return {name: record for part, _ in self._parts for name, record in part.records().items()}
 
     def __getitem__(self, name: str) -> Any:
         try:

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
+from msprobe.core.repeated_keys import repeated_key
 from msprobe.core.store.safe_files import regular
 
 _HEAD = 1 << 24
@@ -56,6 +57,19 @@ class Part:
             content[self.start - 1], content[self.end] = _OPENING, _CLOSING  # white space, and a comma or white space
             return content[self.start - 1 : self.end + 1]
 
+    def records(self) -> dict[str, Any]:
+        """Parse the records.
+
+        Raises:
+            ReadError: the text is not a part of a document, or a key stands twice in an object of it.
+        """
+        document = self.document()
+        records = records_in(document)
+        repeated = repeated_key(document, records)
+        if repeated:
+            raise ReadError(repeated)
+        return records
+
     def count(self) -> int:
         """Return the number of separators."""
         with mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ) as content:
@@ -87,14 +101,14 @@ class Documents:
         self._target, self._golden, self.headers = target, golden, headers
 
     def parts(self, shares: Sequence[float], may_end: Callable[[str], bool]) -> list[tuple[Part, Part]] | None:
-        """Split the records of both documents; return None when that is not possible, or an entry stands twice.
+        """Split the records of both documents; return None when that is not possible.
+
+        An entry that stands in two parts is told by who puts them together.
 
         Args:
             shares: the share of the bytes that each part gets, approximately.
             may_end: whether a part may end with the record of this name.
         """
-        if self._target.has_repeated_names() or self._golden.has_repeated_names():
-            return None
         cuts: list[tuple[int, int]] = []
         share = 0.0
         for fraction in shares[:-1]:
@@ -138,16 +152,13 @@ class _Document:
         """Return the document without its records; None when its layout is another one."""
         if not self.whole:
             return None
+        text = self.content[: self._opening] + self.content[self.end :]
         try:
-            header = from_json(self.content[: self._opening] + self.content[self.end :], allow_inf_nan=True)
+            header = from_json(text, allow_inf_nan=True)
         except ValueError:
             return None
-        return header if isinstance(header, dict) and header.get("data") == {} else None
-
-    def has_repeated_names(self) -> bool:
-        """Return whether the name of a record stands before two of them."""
-        names = re.findall(re.escape(self.separator[1:]) + rb'((?:[^"\\]|\\.)*)"', self.content)
-        return len(set(names)) != len(names)
+        whole = isinstance(header, dict) and header.get("data") == {} and not repeated_key(text, header)
+        return header if whole else None
 
     def name(self, offset: int) -> bytes:
         """Return the name of the record after the separator at ``offset``, as written, with the quote after it."""

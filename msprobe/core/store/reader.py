@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.host import paused_gc
 from msprobe.core.interruption import ignored
-from msprobe.core.repeated_keys import repeated_entry
+from msprobe.core.repeated_keys import repeated_key
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 from msprobe.core.store.runs import ALL, ChosenRun, chosen_run, tell_of_later_run
 from msprobe.core.store.safe_files import regular
@@ -308,13 +308,7 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    content = _bytes_of(place.document, _AGAIN)
-    document = _object_of(content, place.document, "", _AGAIN)
-    repeated = repeated_entry(content, document)
-    if repeated:
-        raise ReadError(f"{place.document}: {repeated}; {_AGAIN}")
-    del content
-    return dump_of(place, document)
+    return dump_of(place, read_json_object(place.document, remedy=_AGAIN))
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -399,25 +393,21 @@ def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[st
         remedy: what the user can do, for every message.
 
     Raises:
-        ReadError: the file cannot be read, is not JSON, or does not hold an object.
+        ReadError: the file cannot be read, is not JSON, does not hold an object, or a key stands twice in one.
     """
-    return _object_of(_bytes_of(path, remedy), path, such_as, remedy)
-
-
-def _bytes_of(path: Path, remedy: str) -> bytes:
     try:
-        return regular(path).read_bytes()
+        content = regular(path).read_bytes()
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror or error}){_advice(remedy)}") from error
-
-
-def _object_of(content: bytes, path: Path, such_as: str, remedy: str) -> dict[str, Any]:
     try:
         parsed = from_json(content, allow_inf_nan=True, cache_strings="all")
     except ValueError as error:
         raise ReadError(f"{path}: not valid JSON ({error}){_advice(remedy)}") from error
     if not isinstance(parsed, dict):
         raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{_advice(remedy)}")
+    repeated = repeated_key(content, parsed)
+    if repeated:
+        raise ReadError(f"{path}: {repeated}{_advice(remedy)}")
     return parsed
 
 

@@ -270,13 +270,14 @@ def first_damage(document: Mapping[str, Any]) -> str:
 
 
 def _wrong_tensors(node: Any, place: list[str | int]) -> Iterator[str]:
-    items: Any = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items: Any = node.items() if isinstance(node, Mapping) else enumerate(node)
     if is_tensor(node):
         for key, problem in _damaged_fields(node):
             first, *others = [*place, key]
             yield f"{first}{''.join(f'[{other!r}]' for other in others)}: {problem}"
     for key, value in items:
-        yield from _wrong_tensors(value, [*place, key])
+        if isinstance(value, (dict, list)):
+            yield from _wrong_tensors(value, [*place, key])
 
 
 def damage_of(tensor: Mapping[str, Any]) -> str:
@@ -291,16 +292,16 @@ def form_damage(tensor: Mapping[str, Any]) -> str:
 
 def _damaged_fields(tensor: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in tensor.items():
-        problem = _problem_of(key, value)
+        problem = _problem_of(key, value, tensor.get("dtype"))
         if problem:
             yield key, problem
 
 
-def _problem_of(key: str, value: Any) -> str:
+def _problem_of(key: str, value: Any, dtype: Any) -> str:
     """Return what is wrong with a field of a tensor; "" for a right one, and for a key that others may write."""
     if key in _NUMBERS:
         try:
-            recorded_number(value)
+            recorded_number(value, dtype)
         except ValueError as error:
             return str(error)
         return ""

@@ -169,6 +169,12 @@ class _Run:
         return of_same_size and self._programs.get(place.number, {span.program}) == {span.program}
 
 
+def processes_of(place: Place) -> int:
+    """Return how many processes the job of a dump has; 0 where its header does not say so."""
+    span = _span(place, 0)
+    return 0 if span is None else span.processes
+
+
 def _is_rank(place: Place) -> bool:
     return place.number is not None and place.kind.removeprefix(f"{place.mode}_") == "rank"
 

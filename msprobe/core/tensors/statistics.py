@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from msprobe.core.tensors.dtypes import FLOAT32, DType, DtypeKind, round_to
+from msprobe.core.tensors.dtypes import FLOAT32, DType, DtypeKind, find_dtype, round_to
 
 Number = float | int | bool
 PROJECTION: Final = "Projection"
@@ -43,14 +43,21 @@ Precision = Literal["low", "high"]
 _LARGEST = int(sys.float_info.max)
 
 
-def recorded_number(value: object) -> float | None:
+def recorded_number(value: object, dtype: object = None) -> float | None:
     """Return a statistic of a dump as a number, None where there is none; other dumps hold some numbers as texts.
+
+    Args:
+        value: what is recorded.
+        dtype: of the tensor, where it is known: other dumps say of booleans whether any of them and whether all are
+            true, but a truth value is no statistic of numbers.
 
     Raises:
         ValueError: it is none; the message says what it is.
     """
     if value is None or type(value) is float:
         return value
+    if type(value) is bool and (known := find_dtype(str(dtype))) is not None and known.kind is not DtypeKind.BOOL:
+        raise ValueError("a truth value and no number")
     if isinstance(value, (int, float)):
         if abs(value) > _LARGEST and isinstance(value, int):
             raise ValueError("an integer too large for a statistic")

@@ -9,12 +9,12 @@ others from the last stage to the first; then by call.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from msprobe.core.errors import ReadError, json_text
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.safe_files import make_folder, regular, write_atomic
 from msprobe.monitor.alerts.anomaly_files import FILE
@@ -55,7 +55,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        document = json.loads(regular(path).read_text(encoding="utf-8"))
+        document = parsed(regular(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ReadError(f"{path}: is no JSON document ({error})") from error
     for key, value in document.items() if isinstance(document, dict) else ():

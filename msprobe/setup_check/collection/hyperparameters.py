@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import ReadError, error_text
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.yaml_file import load_yaml
 from msprobe.setup_check.collection.environment import HIDDEN, is_secret, without_credentials
 from msprobe.setup_check.collection.shell_script import arguments_of, read_script
@@ -38,7 +38,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     if suffix not in {".yaml", ".yml", ".json"}:
         raise ReadError(f"{path}: no set-up file; give a shell script (.sh), a .yaml or a .json")
     try:
-        value = json.loads(text) if suffix == ".json" else load_yaml(text)
+        value = parsed(text) if suffix == ".json" else load_yaml(text)
         if not isinstance(value, Mapping):
             raise ReadError(f"{path}: holds no table of names and values")
         return flat_settings(value)

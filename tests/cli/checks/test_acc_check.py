@@ -111,6 +111,29 @@ def test_a_call_that_returns_something_else_here_is_not_judged(tmp_path: Path) -
     assert found["Torch.matmul.0"][0] == "pass"  # within the autocast that was recorded
 
 
+@pytest.mark.parametrize(("dtype", "shape"), [("torch.float32", [4, 4]), ("torch.float64", [3, 3])])
+def test_a_result_of_another_form_than_the_recorded_one_is_not_judged(
+    tmp_path: Path, dtype: str, shape: list[int]
+) -> None:
+    """Dropout draws random numbers; which elements ``masked_select`` takes depends on values that are drawn here."""
+    wrong = {**tensor((3, 3)), "dtype": dtype, "shape": shape}
+    mask = {**tensor((8, 8)), "dtype": "torch.bool", "Max": True, "Min": False, "Mean": None}
+    records = {
+        "Torch.exp.0.forward": call([tensor((3, 3))]) | {"output": [wrong]},
+        "Functional.dropout.0.forward": call([tensor((3, 3))]) | {"output": [wrong]},
+        "Torch.masked_select.0.forward": call([tensor((8, 8)), mask]) | {"output": [tensor((64,))]},
+        "Torch.exp.1.forward": call([tensor((3, 3))]),
+    }
+    dump = write_dump(tmp_path / "dump", records)
+    assert run(["acc_check", "-api_info", str(dump), "-o", str(tmp_path / "out")]) == 0
+    exp, dropout, select, right = rows(tmp_path / "out")[1:]
+    for line in (exp, dropout):
+        assert line[1] == "SKIP" and line[3].endswith(
+            f"output.0 is float32 of shape [3, 3], in the dump {dtype.partition('.')[2]} of shape {shape}"
+        )
+    assert select[1] == right[1] == "pass"
+
+
 def test_lists_and_the_filter_choose_calls(small: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     for number, (section, names) in enumerate([

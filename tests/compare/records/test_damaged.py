@@ -573,3 +573,31 @@ def test_a_damaged_rank_among_others_is_named_and_no_pass(tmp_path: Path, execut
     write(tmp_path / "t/step0/rank2", OTHER, CONSTRUCT)
     result = compare(tmp_path / "t", tmp_path / "g", executor=executor)
     assert result.verdict == "diverged" and "rank1" in result.summary.reason
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_truth_value_is_a_statistic_of_booleans_alone(tmp_path: Path, dtype: str, both: bool) -> None:
+    """Also where the right number is 1, which is equal to it."""
+    names = "Functional.relu.0.forward", "Functional.gelu.0.forward"
+    given = [{name: call([tensor()], [tensor(dtype=dtype, Max=one)]) for name in names} for one in (True, 1.0)]
+    left, right = write(tmp_path / "t", given[0]), write(tmp_path / "g", given[not both])
+    summary = compare(left, right).summary
+    assert (summary.verdict == "same") == (dtype == "bool")
+    if dtype != "bool":
+        assert "2 tensors are damaged in a record and not compared" in summary.reason
+
+
+def test_damage_outside_of_the_records_of_calls_is_no_pass(tmp_path: Path) -> None:
+    folder = write(tmp_path / "t", {"Functional.relu.0.forward": call([tensor()], [tensor()])})
+    document = json.loads((folder / "dump.json").read_text())
+    gradient = {"name": "weight", "value": tensor(Max=[1.0])}
+    document["training_calls"] = [{"call": "optimizer_step", "after": 1, "gradients": [gradient]}]
+    (folder / "dump.json").write_text(json.dumps(document))
+    summary = compare(folder, folder).summary
+    assert summary.verdict == "incomplete"
+    place = "training_calls[0]['gradients'][0]['value']['Max']"
+    assert summary.notes == [
+        f"1 dump is damaged outside of the records of calls (first: {folder / 'dump.json'}: {place}: "
+        "a list and no number)"
+    ]

@@ -203,23 +203,28 @@ def _operator(primitive: Any) -> str:
 def _attributes(primitive: Any) -> Mapping[str, Any] | None:
     """Return the arguments that made an operator, by name; of one of a general class its attributes.
 
-    None where MindSpore has noted other arguments than those of its class, as of ``LRN``: those of a base class.
+    Where a class calls the constructor of its base class once more, as ``LRN`` does, MindSpore forgets the noted ones;
+    the object still has each under its name. None where it has not.
     """
     kind: Any = type(primitive)
     if kind.__module__ == ops.Primitive.__module__:
         general: Mapping[str, Any] = primitive.attrs
         return general
     noted: Mapping[str, Any] = primitive.init_attrs
-    return noted if _parameters(kind).issuperset(noted) else None
+    parameters = _parameters(kind)
+    if noted.keys() <= set(parameters):
+        return noted
+    kept = vars(primitive)
+    return {name: kept[name] for name in parameters} if kept.keys() >= set(parameters) else None
 
 
 @functools.cache
-def _parameters(kind: type) -> frozenset[str]:
+def _parameters(kind: type) -> tuple[str, ...]:
     try:
-        return frozenset(inspect.signature(kind).parameters)
+        return tuple(inspect.signature(kind).parameters)
     except (TypeError, ValueError) as error:  # of a class without a signature nothing is known
         let_through(error)
-        return frozenset()
+        return ()
 
 
 def _original(kind: type) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from msprobe.core.errors import ReadError
 from msprobe.core.interruption import let_through
+from msprobe.core.repeated_keys import parsed
 from msprobe.core.store.layout import root_of
 from msprobe.core.store.safe_files import make_folder_below, write_atomic
 from msprobe.core.tensors.input_parts import InputPart
@@ -43,7 +44,7 @@ def read_plan(folder: Path) -> dict[str, InputPart] | None:
     if not document.is_file():
         return None
     try:
-        content = json.loads(document.read_bytes())
+        content = parsed(document.read_bytes())
         return {name: _part(item, folder) for name, item in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         let_through(error)

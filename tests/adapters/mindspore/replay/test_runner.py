@@ -232,6 +232,20 @@ def test_what_runs_otherwise_than_it_was_recorded_is_not_judged(
     assert "are not in the dump" in found["Primitive.ReduceSum.0"].message
 
 
+def test_a_result_of_another_form_is_not_judged_without_values_either(
+    attributed: Path, replayer: MindSporeReplayer, tmp_path: Path
+) -> None:
+    content = json.loads(attributed.read_text().replace('"data_name"', '"not_data_name"'))
+    content["data"]["Primitive.product.MatMul.0.forward"]["output"][0]["shape"] = [3, 3]
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    found = checked(tmp_path / "dump.json", replayer)
+    assert found["Primitive.product.MatMul.0"].message == (
+        "not judged: what runs here is not what was recorded: output.0 is float32 of shape [4, 4], in the dump float32 "
+        "of shape [3, 3]"
+    )
+    assert found["Primitive.pool.MaxPool.0"].status is Status.PASS
+
+
 def test_a_script_makes_the_operator(attributed: Path, tmp_path: Path) -> None:
     name = "Primitive.filter.Conv2D.0"
     assert run(["op_generate", str(attributed), "--api", name, "-o", str(tmp_path)]) == 0
