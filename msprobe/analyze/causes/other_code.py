@@ -98,8 +98,8 @@ class OtherCode(ComparedEntries):
 
     def _stretch(self, entry: int) -> Stretch | None:
         """Return the stretch in which the target goes wrong; None where pairs of calls say more, or no forward call
-        shows it. A call with right results, or of which the right values are made, is no culprit, also one of the
-        golden run alone; in 16 bits other values are near enough that a pair says more."""
+        shows it. A call with right results, or of which the right values are made, is no culprit; in 16 bits other
+        values are near enough that a pair says more."""
         end = self.comparison.step_end()
         sinks = end.sinks
         if not sinks.comparable or sinks.agree:
@@ -108,7 +108,7 @@ class OtherCode(ComparedEntries):
             return end.stretch(0)
         pair = self.table.entries[entry]
         if pair.target is None:
-            right = end.has_twins(str(pair.golden), 1) or end.is_right(str(pair.golden), 1)
+            right = end.has_twins(str(pair.golden), 1)
         else:
             right = end.has_twins(pair.target) or (end.is_right(pair.target) and not self._is_in_wrong_layer(entry))
         if not right or not self.table.alone or sinks.coarsest > _FLOAT:

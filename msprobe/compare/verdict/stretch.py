@@ -257,7 +257,7 @@ class StretchSearch:
                 if self._has_twin(call, number, value) or self._is_right_in_parts(value)
             }
             if self._makes_right(call, right):
-                right |= {id(value.root) for value in self._sides[0].data(call)}
+                right |= {id(value.root) for value in self._sides[0].data(call) if is_float(value.raw)}
         return right
 
     def _is_right_in_parts(self, result: Value) -> bool:

@@ -79,9 +79,7 @@ COMMENT = ("h = self.up(x)", "h = self.up(x)  # of the whole batch\n\n        # 
 LOSS = "        loss = net(x).square().mean()\n        loss.backward()\n"
 RENAMED = (LOSS, LOSS.replace("loss", "cost"))
 DESCRIBED = ("def main(folder):\n", 'def main(folder):\n    """Train in two steps."""\n')
-MASKED = (
-    ("def forward(self, x):\n", "def forward(self, x, mask=False):\n        if mask:\n            x = x * 2.0\n"),
-)
+MASKED = ("def forward(self, x):\n", "def forward(self, x, mask=False):\n        if mask:\n            x = x * 2.0\n")
 WITH_MASK = (LOSS, LOSS.replace("net(x)", "net(\n            x,\n            mask=True,\n        )"))
 WITHOUT_MASK = (LOSS, LOSS.replace("net(x)", "net(\n            x,\n        )"))
 
