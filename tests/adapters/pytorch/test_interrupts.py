@@ -245,6 +245,27 @@ def is_lost(program: Program, alarm: Any, kind: type[BaseException], seconds: fl
     return True
 
 
+def test_a_hook_that_an_interrupt_has_kept_from_its_list_is_removed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, register = Program(bench, "mix"), torch.Tensor.register_hook
+
+    def register_hook(tensor: torch.Tensor, hook: Any) -> Any:
+        register(tensor, hook)
+        raise Late("behind the registration")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "register_hook", register_hook)
+        program.run()
+    program.check()
+
+
+def test_functions_are_recorded_again_behind_an_interrupt_at_the_end_of_what_the_tool_does(bench: Any) -> None:
+    program = Program(bench, "mix")
+    process_debugger.peek().thread.busy = True  # as an interrupt leaves it that comes as ``Quiet`` ends
+    program.check()
+
+
 def test_an_interrupt_of_the_first_start_does_not_spoil_the_next(bench: Any) -> None:
     program = Program(bench, "L0")
     bench.close()

@@ -239,8 +239,18 @@ class TorchModuleTap:
                 hooks.append(flat.tensor.register_hook(TensorHook(self._thread, report)))
         except BaseException:
             detach()
+            for parameter, _, _ in own.values():
+                self._remove_hooks(shard_of.get(id(parameter), parameter))
             raise
         return detach
+
+    def _remove_hooks(self, parameter: torch.Tensor) -> None:
+        """Remove the hooks of this object, also one that an interrupt has kept from the list of hooks."""
+        for kind in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            hooks = getattr(parameter, kind, None) or {}
+            for number, hook in list(hooks.items()):
+                if isinstance(hook, TensorHook) or getattr(hook, "func", None) == self.passes.arrive:
+                    del hooks[number]
 
     def _hook_gradient(
         self, parameter: nn.Parameter, site: NamedModule, key: str, hooks: list[Any], more: Callable[[], bool]

@@ -196,6 +196,7 @@ class DumpSession:
             MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
         self._counts.starts += 1
+        self.thread.busy = False  # also where an interrupt has cut off the end of what the tool did
         self._filters.begin(model, token_range, scheduled_tokens, computed_tokens)
         if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             adopt(self.backend, self.config.level, model)
