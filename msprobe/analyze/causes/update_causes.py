@@ -44,6 +44,7 @@ from msprobe.compare.records.optimizer_steps import (
 from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.numerics.verdict import Role
 
@@ -202,15 +203,26 @@ def _kept(comparison: Comparison) -> _Cause | None:
     target, golden = (list(_backward_calls(own)) for own in calls)
     if len(target) != len(golden):
         return None
-    for ours, theirs in zip(target, golden, strict=True):
-        if bool(ours.cleared) != bool(theirs.cleared):
-            keeps = int(bool(ours.cleared))
+    for number, (ours, theirs) in enumerate(zip(target, golden, strict=True)):
+        keeps = int(bool(ours.cleared))
+        dump = (comparison.target, comparison.golden)[keeps]
+        clean = not number and (comparison.earlier is None or _clears_between_steps(dump))
+        if bool(ours.cleared) != bool(theirs.cleared) and not clean:
             text = (
                 f"gradients accumulate in the {_SIDES[keeps]}: the {_SIDES[1 - keeps]} clears them (zero_grad) "
                 "before this backward"
             )
             return _Cause(text, (ours.cleared or ours.stack, theirs.cleared or theirs.stack))
     return None
+
+
+def _clears_between_steps(dump: Dump) -> bool:
+    """Return whether the steps of optimizers of a dump get no gradient that an earlier one has used, although nothing
+    says where it is cleared: before the step begins."""
+    recorded = dump.header.get("training_calls")
+    items = recorded if isinstance(recorded, list) else []
+    calls = {item.get("call") for item in items if isinstance(item, dict)}
+    return "optimizer_step" in calls and "kept_gradients" not in calls
 
 
 def _backward_calls(calls: Sequence[tuple[str, Stack]]) -> Iterator[_Backward]:

@@ -320,10 +320,10 @@ class HarmlessDifferences:
         return any(self._makes_others_of_same(module) for module in around)
 
     def beside_stretches(self, entries: Iterable[int]) -> frozenset[int]:
-        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``):
-        forward calls that return what they return in the other run, before a wrong result arises in another one."""
+        """Return those of these entries that have no part in what is wrong in the end (see ``verdict.stretch``): what
+        returns the same, or the same elements in another shape, before a wrong result arises in another call."""
         before = [entry for entry in entries if entry < self._first_wrong]
-        rules = self._returns_the_same, self._is_made_up_for
+        rules = self._returns_the_same, self._is_made_up_for, self._has_another_shape
         return frozenset(one for one in before if any(rule(one) for rule in rules))
 
     def _is_made_up_for(self, entry: int) -> bool:

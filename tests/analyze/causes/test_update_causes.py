@@ -317,6 +317,37 @@ def test_gradients_of_one_step_are_not_said_to_accumulate(recordings: Recordings
     assert "accumulate" not in found.reason, found.reason
 
 
+def record_clearing(folder: Path, inside: bool, scale: float) -> None:
+    """Steps with gradients that a hook scales without a record; they are cleared in the step, or before it begins."""
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model[0].weight.register_hook(lambda gradient: torch.from_numpy(gradient.numpy() * scale))
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "statistics"})
+    for _ in range(2):
+        if not inside:
+            optimizer.zero_grad()
+        debugger.start(model)
+        loss = model(torch.randn(6, 8)).square().mean()
+        if inside:
+            optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def test_gradients_that_are_cleared_before_a_step_are_not_said_to_accumulate(recordings: Recordings) -> None:
+    assert msprobe.compare(recordings(record_clearing, True, 1.0), recordings(record_clearing, False, 1.0)).verdict == (
+        "same"
+    )
+    found = finding(recordings(record_clearing, True, 3.0), recordings(record_clearing, False, 1.0))
+    assert "accumulate" not in found.reason, found.reason
+
+
 def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: Recordings) -> None:
     """The first step of Adam does not depend on the second moment: no value of step 0 differs."""
     golden = recordings(changed, "mix", "AdamW", "before", 0.01, '{"betas": [0.9, 0.95], "foreach": false}')
