@@ -110,11 +110,16 @@ class _ChangedLines(ComparedEntries):
     @cached_property
     def _stack(self) -> list[Frame]:
         """The frames of the place that is described, in the target; those around it that both run, where the golden run
-        alone is there."""
+        alone is there: what the statement of the first of these lacks, or has else, is what leads there."""
         stack = [*map(frame_of, self._description.stack)]
         if not self._description.source_of_golden:
             return stack
         return [*map(self.programs.in_target, dropwhile(self._is_of_golden, stack))]
+
+    @cached_property
+    def _is_inside_of_call(self) -> bool:
+        """Whether that place is inside of a call that both run."""
+        return self._description.source_of_golden and self._is_of_golden(frame_of(self._description.stack[0]))
 
     def _is_of_golden(self, frame: Frame) -> bool:
         return frame.is_library or not self.programs.is_run_by_both(frame)
@@ -172,8 +177,10 @@ class _ChangedLines(ComparedEntries):
     def _near(self, frame: Frame, outer: Sequence[Frame], module: str | None, lacking: bool) -> Iterator[_Line]:
         """Yield these lines of the function that a frame is in, and of those that it calls by name; none around
         all calls of the target: what is right comes from them too."""
+        file = self.programs.files.get(frame.path) if self._is_inside_of_call else None
         for frames in self.programs.changed_near(frame, backwards=self._is_backward, lacking=lacking):
-            if (frames[0].path, frames[0].line) not in self._around_all:
+            leads = not self._is_inside_of_call or (file is not None and frames[0].line in file.statement(frame.line))
+            if leads and (frames[0].path, frames[0].line) not in self._around_all:
                 yield _Line([*frames, *outer], module)
 
     @cached_property

@@ -103,6 +103,10 @@ class SourceFile:
         whole = Span(min(self.lines, default=line), max(self.lines, default=line), _MODULE)
         return min((span for span in self.functions if line in span), key=_length, default=whole)
 
+    def statement(self, line: int) -> Span:
+        """Return the lines of the statement that a line stands in."""
+        return max((span for span in self._long if line in span), key=_length, default=Span(line, line))
+
     def in_order(self, line: int, *, backwards: bool) -> list[int]:
         """Return the lines of the function around a line in the order in which a value may come there: those before it,
         the nearest first, and the rest of its statement, then those behind it; the other way round where the value is a
@@ -110,7 +114,7 @@ class SourceFile:
         function = self.function(line)
         inner = [span for span in self.functions if span != function and span.first in function]
         own = [n for n in self.lines if n in function and not any(n in s and n != s.first for s in inner)]
-        last = max((span.last for span in self._long if line in span), default=line)
+        last = self.statement(line).last
         before, behind = [n for n in reversed(own) if n <= last], [n for n in own if n > last]
         if backwards:
             return [*behind, *before]
