@@ -305,7 +305,7 @@ class HarmlessDifferences:
 
     def _has_another_shape(self, entry: int) -> bool:
         """Return whether a function of both sides has the same elements in another shape, and the arguments for it."""
-        rows = self._differing_rows_of(entry)
+        rows = [] if is_module(self._table.keys[entry]) else self._differing_rows_of(entry)
         shaped = [row for row in rows if self._kind[row] == RowKind.SHAPE and self._is_tensor(row)]
         others = (row for row in rows if row not in shaped)
         return (
