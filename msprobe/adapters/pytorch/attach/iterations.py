@@ -73,10 +73,7 @@ class Iterations:
         self._last: dict[Site, set[int]] = {}  # what the last iteration called before an update, by place
         self._entries: set[tuple[int, Site]] = set()  # made since the end of the last iteration, before this one
         self._beginnings: set[tuple[int, Site]] = set()  # the entries of all iterations with an update
-        self._loops: set[tuple[int, Site]] = (
-            set()
-        )  # the entries that were made again in the last iteration with updates
-        self._again: set[tuple[int, Site]] = set()  # those that were made again in this one
+        self._loops: set[tuple[int, Site]] = set()  # the entries that were made again in one iteration
         self._parameters = ChangesByHand()
         self._given: dict[tuple[int, Site], list[_Seen]] = {}  # what a transform differentiated by, by call
         # where the first function was called, and with which leaves
