@@ -177,9 +177,9 @@ class _ChangedLines(ComparedEntries):
     def _near(self, frame: Frame, outer: Sequence[Frame], module: str | None, lacking: bool) -> Iterator[_Line]:
         """Yield these lines of the function that a frame is in, and of those that it calls by name; none around
         all calls of the target: what is right comes from them too."""
-        file = self.programs.files.get(frame.path) if self._is_inside_of_call else None
         for frames in self.programs.changed_near(frame, backwards=self._is_backward, lacking=lacking):
-            leads = not self._is_inside_of_call or (file is not None and frames[0].line in file.statement(frame.line))
+            statement = self.programs.files[frame.path].statement(frame.line)
+            leads = not self._is_inside_of_call or frames[0].line in statement
             if leads and (frames[0].path, frames[0].line) not in self._around_all:
                 yield _Line([*frames, *outer], module)
 

@@ -81,7 +81,8 @@ class SourceFile:
         nodes = list(tree)
         statements = [_span(node) for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body")]
         notes = [_span(node) for node in nodes if isinstance(node, ast.Expr) and _is_text(node.value)]
-        code = {number: code[number] for number in sorted(code) if not any(number in span for span in notes)}
+        described = {number for span in notes for number in range(span.first, span.last + 1)}
+        code = {number: code[number] for number in sorted(code.keys() - described)}
         self.lines, self.code = {number: lines[number] for number in code}, code
         self.counts = Counter(code.values())
         makers = {
