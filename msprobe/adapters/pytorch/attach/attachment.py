@@ -330,6 +330,8 @@ class Attachment:
         self._end_alone()
         self._complete &= not self._iterations.goes_round(module, site)
         self._end_if_complete()
+        if self._open and self._iterations.was_tried(module):
+            self._forget()
         if self._open and not self._optimizers.updating and self._begins_next(module, site):
             self._end()
         call = Call(model, module, part, site)
@@ -571,6 +573,7 @@ class Attachment:
         parts = {model.number for model in self._models if model.is_part}
         if self._open and not self._iterations.went_backward and self._iterations.called() <= parts:
             self._forget()
+        self._iterations.optimizer_made()
         if not self._open:
             self._models.drop_parts()
         self._prepare()

@@ -11,6 +11,7 @@ other optimizers there are.
 
 An iteration that the program gives up before its backward pass (``continue``, where a loss is not finite) ends where
 gradients are cleared, or a batch is fetched, at a place at which iterations with an update began, each with one visit.
+What is called before an optimizer is made, and called again before any backward pass, was there to try the model out.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Iterations:
         self._updated: set[int] = set()
         self._called: set[int] = set()
         self._parts: set[int] = set()
+        self._tried: set[int] = set()  # called before an optimizer was made, and no backward pass since
         self._before: set[tuple[int, Site]] = set()  # calls that were made before the last update
         self._since: set[tuple[int, Site]] = set()
         self._ahead: set[tuple[int, Site]] = set()  # made since the end of the last iteration
@@ -86,6 +88,7 @@ class Iterations:
         self._behind.clear()
         self._called = set()
         self._parts.clear()
+        self._tried = set()
         if self._before:
             self._beginnings |= self._entries
             self._last = {}
@@ -113,6 +116,15 @@ class Iterations:
         """Return whether a model, or this part of one, was called in this iteration."""
         return id(part) in self._parts
 
+    def optimizer_made(self) -> None:
+        """Take note that an optimizer is made: what was called so far may have been there to try it out."""
+        self._tried = set() if self.went_backward else set(self._called)
+
+    def was_tried(self, model: nn.Module) -> bool:
+        """Return whether a model, which is called now, was called before an optimizer was made, and not since, in an
+        iteration without a backward pass."""
+        return id(model) in self._tried and not self.went_backward
+
     def is_repeated(self, model: nn.Module, site: Site) -> bool:
         """Return whether this call was made before in this iteration."""
         return (id(model), site) in self._since or (id(model), site) in self._before
@@ -121,6 +133,7 @@ class Iterations:
         """Take note of a call of a model, or of a part of it, that belongs to this iteration."""
         self._called.add(id(model))
         self._parts.add(id(part))
+        self._tried.discard(id(model))
         self.note(model, site)
         given = [_Seen(weakref.ref(one), one._version, None) for one in differentiated(model)[:MOST_LEAVES]]
         if given:

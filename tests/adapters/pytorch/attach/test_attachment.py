@@ -258,6 +258,32 @@ def test_a_first_step_before_the_training_changes_nothing() -> None:
     assert notes.iterations == [{"Net"}] * 2
 
 
+@pytest.mark.parametrize("autograd", [True, False], ids=["autograd", "no autograd"])
+@pytest.mark.parametrize("lazy", [False, True], ids=["net", "lazy net"])
+def test_a_call_to_try_a_model_before_the_optimizer_is_made_is_in_no_iteration(*, autograd: bool, lazy: bool) -> None:
+    with followed() as notes:
+        model: nn.Module = nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Linear(4, 2)) if lazy else Net()
+        with torch.set_grad_enabled(autograd):
+            assert model(X).isfinite().all()
+        trained(model, lambda: model(X))
+    assert notes.events.count("forget") == 1
+    assert len(notes.iterations) == 2
+
+
+def test_a_call_before_the_optimizer_is_made_that_is_differentiated_is_of_the_iteration() -> None:
+    with followed() as notes:
+        model = Net()
+        for _ in range(2):
+            value = model(X).mean()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            value.backward()
+            model(X).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert "forget" not in notes.events
+    assert len(notes.iterations) == 2
+
+
 class Augmented(Dataset[torch.Tensor]):
     def __init__(self) -> None:
         self.transform = Encoder()
