@@ -151,18 +151,15 @@ class Trace:
 
     def value(self, name: str) -> Value | None:
         """Return the value of this name; None where the dump has none."""
-        entry = next((entry for entry in _prefixes(name) if entry in self.by_name), None)
-        if entry is None:
-            return None
-        return next((value for value in self.by_name[entry].values if value.name == name), None)
+        call = next((self.by_name[entry] for entry in _prefixes(name) if entry in self.by_name), None)
+        return None if call is None else next((value for value in call.values if value.name == name), None)
 
     def _note_begins(self, construct: Mapping[str, Any]) -> None:
         """Note where calls begin. A backward call of a module is recorded before the calls inside it."""
         for call in self.calls:
             parent = construct.get(call.name)
             first = parent[0] if isinstance(parent, list) and parent else parent
-            around = self.by_name.get(first) if isinstance(first, str) else None
-            if around is None:
+            if not isinstance(first, str) or (around := self.by_name.get(first)) is None:
                 continue
             if call.number < around.number:
                 around.begin = min(around.begin, call.begin)
@@ -176,13 +173,11 @@ class Trace:
         """Set the origin of a value that a call gets."""
         result, link = self._results.recorded(value.raw, before), Link.RECORDED
         if result is None:
-            alike = self._results.with_equal_statistics(value.raw, before)
-            result, link = (alike[-1] if alike else None), Link.INFERRED
+            result, link = self._results.last_with_equal_statistics(value.raw, before), Link.INFERRED
         if result is not None:
             self._set_origin(value, result, link)
             return
-        memory = memory_of(value.raw)
-        key = memory.storage if memory is not None else signature_of(value.raw)
+        key = signature_of(value.raw) if (memory := memory_of(value.raw)) is None else memory.storage
         first = next((one for one in self._sources.get(key, ()) if _is_same_source(value.raw, one.raw)), None)
         if first is not None:
             value.come_from(first, _link(value))
@@ -198,10 +193,9 @@ class Trace:
                 return
         if own.begin == own.number:
             return
-        if memory_of(value.raw) is not None:
-            result = self._results.recorded(value.raw, own.number)
-        else:
-            result = next(reversed(self._results.with_equal_statistics(value.raw, own.number)), None)
+        recorded = memory_of(value.raw) is not None
+        look_up = self._results.recorded if recorded else self._results.last_with_equal_statistics
+        result = look_up(value.raw, own.number)
         if result is not None and result.call >= own.begin and is_unchanged(value.raw, result.raw):
             self._set_origin(value, result, _link(value))
 

@@ -173,16 +173,22 @@ class Results:
         return None
 
     def with_equal_statistics(self, raw: Raw, before: int) -> list[Result]:
-        """Return the results of the calls below ``before`` with the statistics of a tensor, those with its elements in
-        its order where there are some."""
-        signature = signature_of(raw)
-        if signature is None:
-            return []
-        norm = as_float(raw.get(NORM.name))
-        found = self._by_signature.get(signature, [])
-        found = found[: bisect_left(found, before, key=lambda one: one.call)]
-        near = [one for one in found if is_near(norm, as_float(one.raw.get(NORM.name)), NEAR * norm)]
+        """Return the results of the calls below ``before`` with the statistics of a tensor, the last one first; those
+        with its elements in its order where there are some."""
+        near, norm = list(self._near(raw, before)), as_float(raw.get(NORM.name))
         return [one for one in near if has_same_order(raw, one.raw, norm)] or near
+
+    def last_with_equal_statistics(self, raw: Raw, before: int) -> Result | None:
+        """Return the first of these."""
+        norm = as_float(raw.get(NORM.name))
+        in_order = (one for one in self._near(raw, before) if has_same_order(raw, one.raw, norm))
+        return next(in_order, None) or next(self._near(raw, before), None)
+
+    def _near(self, raw: Raw, before: int) -> Iterator[Result]:
+        norm, found = as_float(raw.get(NORM.name)), self._by_signature.get(signature_of(raw) or (), [])
+        for one in reversed(found[: bisect_left(found, before, key=lambda one: one.call)]):
+            if is_near(norm, as_float(one.raw.get(NORM.name)), NEAR * norm):
+                yield one
 
     def same(self, raw: Raw, before: int) -> list[int]:
         """Return the calls below ``before`` that return a value, ascending; with what they got it from, such as what a
@@ -190,7 +196,7 @@ class Results:
         last = self.recorded(raw, before)
         alike = self.with_equal_statistics(raw, before)
         if last is None or not alike:
-            return [one.call for one in alike]
+            return [one.call for one in reversed(alike)]
         return sorted(self._lineage(last, {one.call for one in alike}))
 
     def _lineage(self, last: Result, alike: set[int]) -> Iterator[int]:

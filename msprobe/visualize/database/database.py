@@ -17,11 +17,13 @@ from msprobe.visualize.database.row_writer import RowWriter
 from msprobe.visualize.database.schema import (
     COLUMNS_OF_CONFIG,
     COLUMNS_OF_STACK,
+    COLUMNS_OF_VALUES,
     COLUMNS_OF_VERDICTS,
     INDEXES,
     NODE_COLUMNS,
     TABLES,
 )
+from msprobe.visualize.graph.build import node_values
 from msprobe.visualize.graph.node import Graph, Node
 from msprobe.visualize.values.value_json import quoted
 
@@ -80,6 +82,7 @@ class Database(AtomicSqliteFile):
         self._writer.insert("tb_nodes", len(NODE_COLUMNS), rows.nodes())
         self._writer.insert("tb_stack", COLUMNS_OF_STACK, rows.stacks())
         self._writer.insert("tb_msprobe_nodes", COLUMNS_OF_VERDICTS, rows.verdicts())
+        self._writer.insert("tb_msprobe_values", COLUMNS_OF_VALUES, rows.values())
 
     def end_graphs(self) -> None:
         """Make the indexes, in the background, after all graphs were written."""
@@ -196,6 +199,11 @@ class _Rows:
     def stacks(self) -> Iterator[tuple[str, str]]:
         """Yield the rows of the stacks; call it after ``nodes``, which numbers them."""
         return ((key, text) for text, key in self._stacks.items())
+
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Yield what nodes get and give: ``gets`` maps values to whether their memory is recorded."""
+        for name, values in node_values(self._graph).items():
+            yield f"{self._id}_{name}", _compact(values._asdict())
 
     def verdicts(self) -> Iterator[tuple[Any, ...]]:
         head, on_golden = self._id, self._source == GOLDEN

@@ -1,8 +1,8 @@
 """The tables of a graph database, and the row of its settings.
 
-``tb_nodes``, ``tb_config`` and ``tb_stack`` are those of the published format; ``tb_msprobe_nodes`` and
-``tb_msprobe_meta`` are of this tool. A database is a plain file in rollback mode, so that it can be copied, and read
-from a folder without write permission.
+``tb_nodes``, ``tb_config`` and ``tb_stack`` are those of the published format; ``tb_msprobe_nodes``,
+``tb_msprobe_values`` and ``tb_msprobe_meta`` are of this tool. A database is a plain file in rollback mode, so that it
+can be copied, and read from a folder without write permission.
 
 ``settings_row`` makes the row of tb_config: what viewers need before they draw, in the words and colours of the
 published format.
@@ -88,6 +88,10 @@ CREATE TABLE tb_msprobe_nodes (
     execution_order INTEGER,
     reason TEXT
 ) WITHOUT ROWID;
+CREATE TABLE tb_msprobe_values (
+    id TEXT PRIMARY KEY,
+    data TEXT
+) WITHOUT ROWID;
 CREATE TABLE tb_msprobe_meta (
     key TEXT PRIMARY KEY,
     value TEXT
@@ -107,6 +111,7 @@ CREATE INDEX index7 ON tb_nodes (is_distributed);
 COLUMNS_OF_CONFIG = 9
 COLUMNS_OF_STACK = 2
 COLUMNS_OF_VERDICTS = 7
+COLUMNS_OF_VALUES = 2
 
 
 _COLOURS: tuple[tuple[str, list[float], str, str], ...] = (

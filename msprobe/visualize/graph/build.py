@@ -7,15 +7,21 @@
 - Gradients of parameters move below the backward call that they belong to, where a step records them several times.
   Gradients accumulate, so the n-th record of a module's gradients stands for the n-th share of its backward calls.
 - Two or more calls in a row outside of every module become one node below the root, which keeps the root short.
+
+``node_values`` says what the nodes get and give, from which the page draws its edges: an edge is a value
+(``msprobe.trace``). A value has the name of the result that it is, or of the first record that shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT
+from msprobe.trace.trace import Call, Link, Trace
 from msprobe.visualize.graph.hierarchy import build_hierarchy
 from msprobe.visualize.graph.micro_steps import number_micro_steps
 from msprobe.visualize.graph.node import (
@@ -178,3 +184,41 @@ def _with_group_key(root: Node, names: NameCache, by_phase: bool) -> Iterator[tu
             yield (names[node.name].phase if by_phase else "api"), node
         else:
             yield f"module {number}", node
+
+
+class NodeValues(NamedTuple):
+    """The values that a node gets, each with whether the record says so by its memory, and those that it gives."""
+
+    gets: dict[str, bool]
+    gives: list[str]
+
+
+def node_values(graph: Graph) -> dict[str, NodeValues]:
+    """Return what the nodes of a graph get and give, by their names; nodes that get and give nothing are left out.
+
+    A node without a record gets and gives what the nodes below it do.
+    """
+    calls = Trace(graph.dump.data, graph.dump.construct).by_name
+    values: dict[str, NodeValues] = {}
+    for node in graph.post_order():
+        call = calls.get(node.name)
+        own = _of_children(values, node.children) if call is None else _of_call(call)
+        if own.gets or own.gives:
+            values[node.name] = own
+    return values
+
+
+def _of_call(call: Call) -> NodeValues:
+    given = (value for value in call.given if value.leaf.slot == INPUT)
+    gets = {value.root.name: value.link is Link.RECORDED for value in given}
+    return NodeValues(gets, list(dict.fromkeys(value.root.name for value in call.returned)))
+
+
+def _of_children(values: dict[str, NodeValues], children: Iterable[Node]) -> NodeValues:
+    gets: dict[str, bool] = {}
+    gives: dict[str, None] = {}
+    for child in children:
+        if (own := values.get(child.name)) is not None:
+            gets |= {name: link for name, link in own.gets.items() if name not in gives and name not in gets}
+            gives |= dict.fromkeys(own.gives)
+    return NodeValues(gets, list(gives))

@@ -45,10 +45,11 @@ _GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', ''
     WHEN precision_index IS NULL THEN 'not_compared' WHEN precision_index < 0.3 THEN 'pass'
     WHEN precision_index < 0.6 THEN 'warning' ELSE 'error' END AS verdict, count(*)
     FROM tb_nodes WHERE data_source = ? GROUP BY step, rank, verdict"""
-_DATA = """SELECT input_data, output_data, stack_info, parallel_merge_info, matched_distributed, dump_data_dir
+_DATA = """SELECT input_data, output_data, stack_info, parallel_merge_info, matched_distributed, dump_data_dir, %s
     FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
-_DATA_KINDS = "tttttt"
+_DATA_KINDS = "ttttttt"
+_VALUES = "(SELECT data FROM tb_msprobe_values AS own WHERE own.id = tb_nodes.id)"
 _STACK = """SELECT stack_info FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
 
@@ -157,14 +158,15 @@ class GraphDatabase:
         return {"texts": [_value(text) for text in numbers], **indexes}
 
     def node(self, step: int, rank: int, side: str, name: str) -> Json:
-        """Return the data of one node: input, output, stack, merged, links, folder.
+        """Return the data of one node: input, output, stack, merged, links, folder, and the values that it gets and
+        gives (None in a database without them).
 
         Raises:
             ReadError: there is no such node.
         """
         with open_read_only(self.path) as connection:
             values = (step, rank, _source(side), name)
-            rows = list(rows_of(connection, f"{_DATA} AND node_name = ?", _DATA_KINDS, values))
+            rows = list(rows_of(connection, f"{_data(connection)} AND node_name = ?", _DATA_KINDS, values))
         if not rows:
             raise ReadError(f"{self.path.name} has no node {name} on the {side} side of step {step}, rank {rank}")
         return _detail(rows[0])
@@ -172,7 +174,7 @@ class GraphDatabase:
     def children(self, step: int, rank: int, side: str, name: str) -> list[Json]:
         """Return the data of all nodes directly below a node, in stored order."""
         with open_read_only(self.path) as connection:
-            query = f"{_DATA} AND up_node = ? ORDER BY node_order"
+            query = f"{_data(connection)} AND up_node = ? ORDER BY node_order"
             values = (step, rank, _source(side), name)
             return [_detail(row) for row in rows_of(connection, query, _DATA_KINDS, values)]
 
@@ -180,7 +182,7 @@ class GraphDatabase:
         """Yield the data of every node of a side, in stored order."""
         with open_read_only(self.path) as connection:
             values = (step, rank, _source(side))
-            for row in rows_of(connection, f"{_DATA} ORDER BY node_order", _DATA_KINDS, values):
+            for row in rows_of(connection, f"{_data(connection)} ORDER BY node_order", _DATA_KINDS, values):
                 yield _detail(row)
 
 
@@ -258,8 +260,12 @@ def _judgements(connection: sqlite3.Connection, step: int, rank: int) -> dict[st
     }
 
 
+def _data(connection: sqlite3.Connection) -> str:
+    return _DATA % (_VALUES if _has(connection, "tb_msprobe_values") else "NULL")
+
+
 def _detail(row: tuple[Any, ...]) -> Json:
-    inputs, outputs, stack, merged, links, folder = row
+    inputs, outputs, stack, merged, links, folder, values = row
     return {
         "input": _value(inputs) or {},
         "output": _value(outputs) or {},
@@ -267,6 +273,7 @@ def _detail(row: tuple[Any, ...]) -> Json:
         "merged": _value(merged) or [],
         "links": _value(links) or {},
         "folder": folder,
+        "values": _value(values),
     }
 
 

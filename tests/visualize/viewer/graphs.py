@@ -19,7 +19,7 @@ from msprobe.visualize.database.schema import INDEXES, TABLES
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, module, tensor, write
 
-_PUBLISHED_ONLY = "DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_meta"
+_PUBLISHED_ONLY = "DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_values; DROP TABLE tb_msprobe_meta"
 _LEVELS = {"pass": 0, "same": 0, "warning": 0.5, "error": 1}
 STACK = [
     "File /env/site-packages/torch/nn/modules/linear.py, line 134, in forward, \n return F.linear(x)",

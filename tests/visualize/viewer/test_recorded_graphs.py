@@ -98,6 +98,69 @@ def test_each_stack_once_and_the_place_of_every_node(built: Path) -> None:
     assert len(stacks["texts"]) < len(names)
 
 
+class Turned(nn.Module):
+    """A value goes through a view that no record has, to one of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.aside, self.last = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made, aside = self.first(x), self.aside(x)
+        return self.last(made.T.reshape(8, 8).T) + aside[:, :2]
+
+
+@pytest.fixture(params=[True, False], ids=["memory", "statistics"])
+def turned(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, bool]:
+    """The graph of one run, and whether it has recorded memory."""
+    forget()
+    torch.manual_seed(0)
+    settings = {"level": "mix", "dump_path": f"{tmp_path}/run", "statistics": {"memory": request.param}}
+    net = Turned()
+    with PrecisionDebugger({"task": "statistics", **settings}).collect(net):
+        net(torch.randn(8, 4)).mean().backward()
+    forget()
+    return visualize(Request(target=tmp_path / "run", output=tmp_path / "out")), request.param
+
+
+def test_an_edge_is_a_value_and_known_by_its_memory(turned: tuple[Path, bool]) -> None:
+    path, recorded = turned
+    values = {
+        name: GraphDatabase(path).node(0, 0, "target", f"Module.{name}.Linear.forward.0")["values"]
+        for name in ("first", "aside", "last")
+    }
+    made = "Functional.linear.0.forward.output.0"
+    assert values["first"]["gives"] == [made]
+    assert values["last"]["gets"] == {made: recorded}
+    assert values["first"]["gets"].keys() == values["aside"]["gets"].keys()  # a source, that nobody gives
+
+
+def test_a_node_without_a_record_gets_what_its_nodes_do(tmp_path: Path) -> None:
+    forget()
+    weight = torch.ones(3, 4, requires_grad=True)
+    with PrecisionDebugger({"task": "statistics", "level": "L1", "dump_path": f"{tmp_path}/run"}).collect():
+        torch.relu(nn.functional.linear(torch.randn(2, 4), weight)).exp()
+    forget()
+    database = GraphDatabase(visualize(Request(target=tmp_path / "run", output=tmp_path / "out")))
+    values = database.node(0, 0, "target", "Apis_Between_Modules.0")["values"]
+    assert not {name for name in values["gets"] if name in values["gives"]}
+    assert "Torch.relu.0.forward.output.0" in values["gives"]
+
+
+@from_the_file
+@pytest.mark.browser
+@pytest.mark.slow
+def test_edges_are_solid_where_memory_was_recorded(view: Any, turned: tuple[Path, bool]) -> None:
+    path, recorded = turned
+    page = view(path, link="#view=graph&node=Module.last.Linear.forward.0")
+    edges = page.until(lambda: page.all("path.edge"), bool)
+    kinds = {edge.get_attribute("class") for edge in edges}
+    assert ("edge recorded" if recorded else "edge inferred") in kinds
+    assert ("edge inferred" if recorded else "edge recorded") not in kinds
+    texts = page.run("return [...document.querySelectorAll('path.edge title')].map((title) => title.textContent)")
+    assert any("Functional.linear.0.forward.output.0" in text for text in texts)
+
+
 @from_the_file
 @pytest.mark.browser
 @pytest.mark.slow

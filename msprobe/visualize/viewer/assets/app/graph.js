@@ -9,6 +9,7 @@ import { differs, SIGNS, VERDICTS } from "msprobe/verdicts.js";
 
 const MOST = 120; // boxes; of larger modules those around the selected node are drawn
 const [WIDTH, HEIGHT] = [190, 40];
+const LINKS = { recorded: "the same memory, recorded", inferred: "equal statistics", order: "runs after it" };
 const SMALLEST = 0.7; // what is wider than its side shrinks to it as far as its text can be read, then scrolls
 
 export function Graph({ store }) {
@@ -52,8 +53,8 @@ function Side({ store, side, data }) {
       <svg viewBox=${`0 0 ${drawn.width} ${drawn.height}`} style=${{ width: `clamp(${SMALLEST * drawn.width}px, 100%, ${drawn.width}px)` }} role="img" aria-label=${`graph of the ${side} side`}>
         <defs><marker id=${`head-${side}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
           orient="auto"><path d="M0 0 8 4 0 8z" class="head" /></marker></defs>
-        ${drawn.lines.map(({ path, seen }) => html`<path class=${seen ? "edge" : "edge guessed"} d=${path}
-          marker-end=${`url(#head-${side})`} />`)}
+        ${drawn.lines.map(({ path, link, names }) => html`<path class=${`edge ${link}`} d=${path}
+          marker-end=${link === "order" ? null : `url(#head-${side})`}><title>${LINKS[link]}${names.map((name) => `\n${name}`)}</title></path>`)}
         ${nodes.map((node, place) => html`<${Box} store=${store} side=${side} node=${node} at=${drawn.boxes[place]} />`)}
       </svg>` : html`<p class="note">Nothing is inside.</p>`}</div></div>`;
 }
@@ -87,9 +88,9 @@ function arranged(data) {
   const edges = flow(data);
   for (const { from, to } of edges) graph.setEdge(String(from), String(to));
   layout(graph);
-  const lines = edges.map(({ from, to, seen }) => {
+  const lines = edges.map(({ from, to, link, names }) => {
     const { points } = graph.edge(String(from), String(to));
-    return { seen, path: points.map(({ x, y }, place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("") };
+    return { link, names, path: points.map(({ x, y }, place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("") };
   });
   const { width, height } = graph.graph();
   return { lines, width: width || 1, height: height || 1, boxes: data.map((_, place) => graph.node(String(place))) };

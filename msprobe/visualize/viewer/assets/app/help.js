@@ -12,7 +12,8 @@ export const Help = ({ store }) => html`
       <h2>Signs</h2>
       <table>${VERDICTS.map((name, code) => html`
         <tr><td><span class=${`sign ${name}`}>${SIGNS[code]}</span></td><td>${WORDS[code]}</td></tr>`)}</table>
-      <p class="note">A small sign beside a folded node counts what is inside. Edges of the graph are drawn where an
-      output and a later input hold the same numbers; dashed ones only follow the order of execution.</p>
+      <p class="note">A small sign beside a folded node counts what is inside. An edge of the graph is a
+      value: solid where its memory was recorded, dashed where statistics agree; a faint dotted line only follows the
+      order of execution.</p>
     </div>
   </div>`;
