@@ -158,6 +158,23 @@ def test_scripted_functions(running: Any) -> None:
 
 def test_a_function_of_torch_is_scripted_itself(running: Any) -> None:
     assert torch.equal(torch.jit.script(F.selu)(batch()), F.selu(batch()))
+    assert torch.equal(torch.jit.script(obj=F.selu)(batch()), F.selu(batch()))
+
+
+@pytest.mark.parametrize(("script", "trace"), [(torch.jit.script, torch.jit.trace)])
+def test_scripted_by_names_of_before(script: Any, trace: Any, running: Any, model: nn.Module) -> None:
+    """A program that has imported them itself, or looks one up in the line that makes the first model."""
+
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return torch.square(x)
+
+    def activated(x: torch.Tensor) -> torch.Tensor:
+        return squared(torch.relu(x)) + F.gelu(x).sum()
+
+    assert script is not torch.jit.script
+    assert torch.equal(script(activated)(batch()), activated(batch()))
+    assert torch.equal(script(model)(batch()), model(batch()))
+    assert str(trace(model, batch()).inlined_graph).count("aten::") == 4
 
 
 def test_function_transforms(running: Any, model: nn.Module) -> None:

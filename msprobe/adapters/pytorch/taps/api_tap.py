@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -207,12 +207,19 @@ def list_device_constructors() -> None:
 
 
 def show_originals(patches: Patches) -> None:
-    """Add replacements of TorchScript's functions to ``patches``: inside them the patches are not in place."""
+    """Add replacements of TorchScript's functions to ``patches``: inside them the patches are not in place.
+
+    A program may have looked them up before, also in the line that makes a model and so puts the patches in place: what
+    they call themselves is replaced too.
+    """
     for name in ("script", "trace", "trace_module"):
         original = getattr(torch.jit, name)
+        home = sys.modules[original.__module__]
         replacement = _with_originals(original, patches, frames=name == "script")
-        for owner in (torch.jit, sys.modules[original.__module__]):  # pickle looks for it where it is written
+        for owner in (torch.jit, home):  # pickle looks for it where it is written
             patches.plan(owner, name, replacement)
+        if (inner := getattr(home, f"_{name}_impl", None)) is not None:
+            patches.plan(home, f"_{name}_impl", _with_originals(inner, patches, frames=name == "script"))
 
 
 def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool = False) -> Callable[..., Any]:
@@ -221,12 +228,13 @@ def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool
         if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
             kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
         with patches.suspended():
-            return compiler(*_originals(args, patches), **kwargs)
+            named = zip(kwargs, _originals(kwargs.values(), patches), strict=True)
+            return compiler(*_originals(args, patches), **dict(named))
 
     return with_originals
 
 
-def _originals(values: tuple[Any, ...], patches: Patches) -> Iterator[Any]:
+def _originals(values: Iterable[Any], patches: Patches) -> Iterator[Any]:
     for value in values:
         target = patches.target_of(value) if callable(value) else None
         yield value if target is None else getattr(*target)
