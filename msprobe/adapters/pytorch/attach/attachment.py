@@ -34,11 +34,11 @@ from msprobe.adapters.pytorch.attach.iterations import MOST_LEAVES, Iterations, 
 from msprobe.adapters.pytorch.attach.models import Call, Model, Models, not_named
 from msprobe.adapters.pytorch.attach.module_tree import (
     is_differentiable,
-    is_made_now,
     is_part_of_formula,
     leaves_below,
     leaves_given,
     leaves_of,
+    only_prepares,
     parameters_of,
     tensors_in,
 )
@@ -283,7 +283,7 @@ class Attachment:
             self._loaded[class_name(module)] = "called by a data loader"
         elif type(module).__name__ in _TRANSPARENT and self._models.wanted is None:
             return False
-        elif _graph_task() == -1 and not is_made_now():  # a backward pass repeats a call
+        elif _graph_task() == -1 and not only_prepares():  # a backward pass repeats a call
             self._find_and_call(module, call_site())
         return True
 
@@ -546,7 +546,7 @@ class Attachment:
 
     def _predict(self, name: str) -> None:
         """Record what may only predict, until it trains or calls a model. What multiplies no matrices is no model."""
-        if not (self._predicts or self._has_begun or self._open or is_made_now()) and self._collection.try_out():
+        if not (self._predicts or self._has_begun or self._open or only_prepares()) and self._collection.try_out():
             self._iterations.begin()
             self._open = self._running = self._predicts = True
             self._finish_at_end()

@@ -17,6 +17,7 @@ from torch._C import _functorch as functorch
 _MOST_GIVEN = 4
 """How many leaves are looked for of what a function is called with."""
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+_GRAPH_MODES = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
 _Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
 _seen: dict[int, _Seen] = {}
 """The parameters of each module when it was last looked at outside of ``torch.func.functional_call``, by its id."""
@@ -106,8 +107,11 @@ def _modules_of_program() -> list[nn.Module]:
     return [one for one in gc.get_objects() if issubclass(type(one), nn.Module) and type(one) is not Around]
 
 
-def is_made_now() -> bool:
-    """Return whether a module is being made: what its ``__init__`` calls only prepares it."""
+def only_prepares() -> bool:
+    """Return whether what is called now prepares something: a module is being made, or calls are written down as a
+    graph (``torch.jit.trace``, ``torch.export``, ``make_fx``)."""
+    if torch._C._get_tracing_state() is not None or any(map(torch._C._get_dispatch_mode, _GRAPH_MODES)):
+        return True
     frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

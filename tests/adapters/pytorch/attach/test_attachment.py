@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.data import DataLoader, Dataset
 
 from tests.adapters.pytorch.attach.followed import Notes, followed
@@ -267,6 +269,26 @@ def test_a_call_to_try_a_model_before_the_optimizer_is_made_is_in_no_iteration(*
             assert model(X).isfinite().all()
         trained(model, lambda: model(X))
     assert notes.events.count("forget") == 1
+    assert len(notes.iterations) == 2
+
+
+def _in_fake_mode(model: nn.Module, x: torch.Tensor) -> None:
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model(x)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [torch.jit.trace, lambda model, x: torch.export.export(model, (x,)), lambda model, x: make_fx(model)(x)]
+    + [_in_fake_mode],
+    ids=["trace", "export", "make_fx", "fake tensors"],
+)
+def test_a_graph_that_is_written_down_is_no_iteration(write: Callable[[nn.Module, torch.Tensor], object]) -> None:
+    with followed() as notes:
+        model = Net()
+        write(model, X)
+        assert "start" not in notes.events
+        trained(model, lambda: model(X))
     assert len(notes.iterations) == 2
 
 
