@@ -17,6 +17,7 @@ from torch._C import _functorch as functorch
 _MOST_GIVEN = 4
 """How many leaves are looked for of what a function is called with."""
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+_TRACER = torch.jit._trace.__file__
 _GRAPH_MODES = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
 _Seen = tuple[weakref.ref[nn.Module], list[weakref.ref[nn.Parameter]]]
 _seen: dict[int, _Seen] = {}
@@ -116,7 +117,7 @@ def only_prepares() -> bool:
     while frame is not None:
         code = frame.f_code
         owner = code.co_varnames[0] if code.co_name == "__init__" and code.co_argcount else ""
-        if owner and issubclass(type(frame.f_locals.get(owner)), nn.Module):
+        if code.co_filename == _TRACER or (owner and issubclass(type(frame.f_locals.get(owner)), nn.Module)):
             return True
         frame = frame.f_back
     return False

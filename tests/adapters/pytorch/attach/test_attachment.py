@@ -279,8 +279,12 @@ def _in_fake_mode(model: nn.Module, x: torch.Tensor) -> None:
 
 @pytest.mark.parametrize(
     "write",
-    [torch.jit.trace, lambda model, x: torch.export.export(model, (x,)), lambda model, x: make_fx(model)(x)]
-    + [_in_fake_mode],
+    [
+        torch.jit.trace,  # which calls the model once more, to check what it has written
+        lambda model, x: torch.export.export(model, (x,)),
+        lambda model, x: make_fx(model)(x),
+        _in_fake_mode,
+    ],
     ids=["trace", "export", "make_fx", "fake tensors"],
 )
 def test_a_graph_that_is_written_down_is_no_iteration(write: Callable[[nn.Module, torch.Tensor], object]) -> None:
