@@ -19,6 +19,7 @@ from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.patching import Undo, note_applied
 from msprobe.core.capture.thread_state import Quiet
 from msprobe.core.capture.wrap import wrap
+from msprobe.core.log import first_time, logger
 
 
 class CompiledApiTap(TorchApiTap):
@@ -42,6 +43,11 @@ class CompiledApiTap(TorchApiTap):
             CALLS.target = self._target  # the tap of modules, which is attached later, reports functions as well
             CALLS.functions.update(self._begins)
             CALLS.differentiable.update(self._begins)
+            if first_time("functions in compiled code"):
+                logger.info(
+                    "inside of compiled code functions are recorded; methods and operators of tensors (x.sum(), x + y) "
+                    "are not: level L0 shows what the modules around them return"
+                )
             with super().attach(), reporting_versions(self._thread):
                 yield
         finally:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
+from msprobe.core import log
 from msprobe.pytorch import AclGraphDumper, PrecisionDebugger
 from tests.fresh_debugger import forget
 
@@ -142,3 +143,12 @@ def test_code_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
     assert names == ["Functional.gelu.0.forward", "Functional.embedding.0.forward", "Functional.relu.0.forward"]
     forget()
     assert CALLS.target is None and not CALLS.functions
+
+
+def test_what_a_graph_does_not_show_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log._logged_keys.discard("functions in compiled code")
+    for number in range(2):
+        dumper = AclGraphDumper({"task": "statistics", "level": "L1", "dump_path": f"{tmp_path}/{number}"})
+        dumper.start(Net())
+        forget()
+    assert capsys.readouterr().out.count("methods and operators of tensors (x.sum(), x + y) are not") == 1
