@@ -252,7 +252,7 @@ def compare_dumps(
         extras: what the user adds.
 
     Raises:
-        NotComparableError: see ``mode_of``, ``strategy_of`` and ``DumpLevels``.
+        NotComparableError: see ``mode_of``, ``strategy_of`` and ``Unrecorded``.
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, history = extras or Extras(), history or StepHistory(last_step=True)

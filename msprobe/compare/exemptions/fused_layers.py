@@ -34,24 +34,25 @@ class FusedLayerJoins(Exemption):
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with joined entries in place of the fused layers."""
-        if not table.fused:
-            return table
+        reason = ""
         if dumps.mode is Mode.CHECKSUM:
-            return _leave_fused(table, "the checksum of a whole does not follow from those of its parts")
-        if dumps.policy is Policy.REFERENCE:
-            return _leave_fused(table, "the published rules do not join them")
-        return join_fused(table)
+            reason = "the checksum of a whole does not follow from those of its parts"
+        elif dumps.policy is Policy.REFERENCE:
+            reason = "the published rules do not join them"
+        if reason:
+            self._unjoined = [_fused_note(reason, [_layers_text(layers) for layers in table.fused])]
+            return table
+        table, self._unjoined = join_fused(table)
+        return table
 
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence for each reason why fused layers were not joined."""
-        return list(table.unjoined_notes)
+        return self._unjoined
 
 
-def join_fused(table: LeafTable) -> LeafTable:
-    """Return the table with a joined entry for each call of a fused layer.
-
-    ``unjoined_notes`` has a sentence for each reason why parts could not be joined.
-    """
+def join_fused(table: LeafTable) -> tuple[LeafTable, list[str]]:
+    """Return the table with a joined entry for each call of a fused layer, and a sentence for each reason why parts
+    could not be joined."""
     target_calls, golden_calls = _calls_without_partner(table)
     joins: list[_Join] = []
     refused: dict[str, list[str]] = {}
@@ -71,12 +72,7 @@ def join_fused(table: LeafTable) -> LeafTable:
                 reason = "the tensors of the parts do not add up to the whole"
                 refused.setdefault(reason, []).append(_layers_text(layers))
     notes = [_fused_note(reason, list(dict.fromkeys(layers))) for reason, layers in refused.items()]
-    return _rebuild(replace(table, unjoined_notes=notes), joins)
-
-
-def _leave_fused(table: LeafTable, reason: str) -> LeafTable:
-    """Return the table with a note that its fused layers are not judged, and why."""
-    return replace(table, unjoined_notes=[_fused_note(reason, [_layers_text(layers) for layers in table.fused])])
+    return _rebuild(table, joins), notes
 
 
 def _layers_text(layers: FusedLayers) -> str:

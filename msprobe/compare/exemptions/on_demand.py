@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
@@ -25,9 +26,9 @@ class OnDemand(NamedTuple):
 
     Attributes:
         place: the module below ``compare.exemptions`` and the name of its class, as ``dump_levels:EndOfRun``.
-        before: whether it may change the table of two dumps.
-        after: whether it may exempt something in a table to which all have been applied, or says something of it. The
-            kinds of all rows come with it where they are known, and None where only notes are wanted.
+        before: whether it may change the table of two dumps; then it is asked about this table further on.
+        after: whether one that was not applied may exempt something in a table, or says something of it. The kinds of
+            all rows come with it where they are known, and None where only notes are wanted.
     """
 
     place: str
@@ -42,14 +43,21 @@ class OnDemand(NamedTuple):
 
 def apply_all(table: LeafTable, dumps: ComparedDumps) -> LeafTable:
     """Return the table with what all exemptions change, one after the other."""
+    applied: dict[str, Exemption] = {}
     for one in EXEMPTIONS:
-        table = one.load().apply(table, dumps) if one.before(table, dumps) else table
-    return table
+        if one.before(table, dumps):
+            exemption = applied[one.place] = one.load()
+            table = exemption.apply(table, dumps)
+    return replace(table, exempted=applied) if applied else table
 
 
 def speaking(table: LeafTable, kinds: Ints | None = None) -> Iterator[Exemption]:
     """Yield the exemptions that may say something about a table; ``kinds`` as ``OnDemand.after`` gets them."""
-    return (one.load() for one in EXEMPTIONS if one.after(table, kinds))
+    for one in EXEMPTIONS:
+        if (applied := table.exempted.get(one.place)) is not None:
+            yield applied
+        elif one.after(table, kinds):
+            yield one.load()
 
 
 def gradients_begin_otherwise(table: LeafTable) -> bool:
@@ -70,12 +78,10 @@ EXEMPTIONS = (
     OnDemand(
         "gradients.scaled_losses:ScaledLosses",
         before=lambda table, _: gradients_begin_otherwise(table),
-        after=lambda table, _: table.gradient_factor != 1.0,
     ),
     OnDemand(
         "sliced_tensors:SlicedTensors",
         before=lambda _, dumps: any(dumps.slices) or dumps.request is not None,
-        after=lambda table, _: table.partial is not None,
     ),
     OnDemand(
         "tensor_layouts:Layouts",
@@ -84,48 +90,37 @@ EXEMPTIONS = (
     OnDemand(
         "other_programs.other_program:OtherProgram",
         before=lambda table, _: table.loose,
-        after=lambda table, _: table.loose,
-    ),
-    OnDemand(
-        "dump_levels:EndOfRun",
-        before=lambda _, dumps: ended_early(dumps.target, dumps.golden) or ended_early(dumps.golden, dumps.target),
-        after=lambda table, _: table.ended_from is not None,
     ),
     OnDemand(
         "fused_layers:FusedLayerJoins",
         before=lambda table, _: bool(table.fused),
-        after=lambda table, _: bool(table.unjoined_notes),
     ),
     OnDemand(
-        "dump_levels:DumpLevels",
-        before=lambda _, dumps: dumps.target.level != dumps.golden.level,
-        after=lambda table, _: bool(table.unrecorded),
+        "unrecorded:Unrecorded",
+        before=lambda _, dumps: (
+            dumps.target.level != dumps.golden.level
+            or ended_early(dumps.target, dumps.golden)
+            or ended_early(dumps.golden, dumps.target)
+        ),
     ),
     OnDemand(
         "recompute:Recompute",
         before=lambda table, _: bool(table.alone),
-        after=lambda table, _: bool(table.unmatched_recomputes),
     ),
     OnDemand(
         "recorded_by_others:RecordedByOthers",
         before=lambda _, dumps: side_of_another_tool(dumps.target, dumps.golden) is not None,
-        after=lambda table, _: table.other_tool is not None,
     ),
     OnDemand(
         "implementation_flags:ImplementationFlags",
         after=lambda _, kinds: kinds is not None and bool((kinds == RowKind.ARGUMENT).any()),
     ),
     OnDemand(
-        "other_programs.model_files:ModelFiles",
-        before=lambda _, dumps: any("model_file" in dump.header for dump in (dumps.target, dumps.golden)),
-        after=lambda table, _: table.model_file is not None,
-    ),
-    OnDemand(
-        "other_programs.exported_calls:ExportedCalls",
+        "other_programs.exported_programs:ExportedPrograms",
         before=lambda _, dumps: any(
-            lost_arguments(record) for dump in (dumps.target, dumps.golden) for record in dump.data.values()
+            "model_file" in dump.header or any(map(lost_arguments, dump.data.values()))
+            for dump in (dumps.target, dumps.golden)
         ),
-        after=lambda table, _: bool(table.lost_arguments),
     ),
     OnDemand("uninitialised:Uninitialised", after=lambda _, kinds: kinds is not None),
 )

@@ -31,6 +31,9 @@ _DIGEST = "md5"
 class Recompute(Exemption):
     """Compares the recomputed calls of one side with the calls that they repeat."""
 
+    def __init__(self) -> None:
+        self._unmatched: set[int] = set()  # those that repeat no call with values
+
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with recomputed calls of one side marked: ``changed`` ones are benign no longer."""
         for side in (0, 1):
@@ -39,14 +42,16 @@ class Recompute(Exemption):
                 for number, pair in enumerate(table.entries)
                 if pair.benign and table.keys[number].recompute and pair[1 - side] is None
             ]
-            table = _judged_recomputes(table, one_sided) if one_sided else table
+            if one_sided:
+                table, unmatched = _judged_recomputes(table, one_sided)
+                self._unmatched |= unmatched
         return table
 
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence for each side that has recomputed calls without a call to compare them with."""
         notes = []
         for side, name in enumerate(("target", "golden run")):
-            names = (table.entries[number][side] for number in sorted(table.unmatched_recomputes))
+            names = (table.entries[number][side] for number in sorted(self._unmatched))
             calls = [call for call in names if call is not None]
             if calls:
                 notes.append(
@@ -56,8 +61,8 @@ class Recompute(Exemption):
         return notes
 
 
-def _judged_recomputes(table: LeafTable, calls: Sequence[int]) -> LeafTable:
-    """Return the table with ``changed`` and ``unmatched_recomputes`` for recomputed calls that one side alone has."""
+def _judged_recomputes(table: LeafTable, calls: Sequence[int]) -> tuple[LeafTable, set[int]]:
+    """Return the table with ``changed`` for recomputed calls that one side alone has, and those that repeat none."""
     stems = {table.keys[number].stem for number in calls}
     originals: dict[str, list[int]] = {}
     for number, key in enumerate(table.keys):
@@ -69,7 +74,7 @@ def _judged_recomputes(table: LeafTable, calls: Sequence[int]) -> LeafTable:
     if changed and all(call.has_other_inputs for call in changed.values()):
         for number in calls:
             entries[number] = entries[number]._replace(absence=None)
-        return replace(table, entries=entries)
+        return replace(table, entries=entries), set()
     unmatched = {number for number, call in repeated.items() if call is None}
     for number in (*unmatched, *changed):
         if number in changed or entries[number].absence is Absence.RECOMPUTED:
@@ -78,12 +83,7 @@ def _judged_recomputes(table: LeafTable, calls: Sequence[int]) -> LeafTable:
     texts = {
         number: ChangedRecompute(call.differing[0], table.keys[call.number].name) for number, call in changed.items()
     }
-    return replace(
-        table,
-        entries=entries,
-        changed={**table.changed, **texts},
-        unmatched_recomputes=table.unmatched_recomputes | unmatched,
-    )
+    return replace(table, entries=entries, changed={**table.changed, **texts}), unmatched
 
 
 class _Repeated(NamedTuple):

@@ -67,7 +67,7 @@ class Absence(Enum):
     RECOMPUTED_UNMATCHED = auto()
     """A repeated forward call, for which no call with values is recorded that it repeats (``Recompute``)."""
     RUN_ENDED = auto()
-    """The other run died, or still runs, and has no call behind this one (``EndOfRun``)."""
+    """The other run died, or still runs, and has no call behind this one (``Unrecorded``)."""
     OTHER_PROGRAM = auto()
     """The sides are different programs, and this entry is code of one of them (``OtherProgram``)."""
     FUSED = auto()
@@ -79,7 +79,7 @@ class Absence(Enum):
     ACCEPTED = auto()
     """The user has accepted that only one side has the entry (``accepted``)."""
     NOT_RECORDED_AT_LEVEL = auto()
-    """The level at which the other side was recorded leaves the call out (``DumpLevels``)."""
+    """The level at which the other side was recorded leaves the call out (``Unrecorded``)."""
 
 
 class EntryPair(NamedTuple):

@@ -25,6 +25,7 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor, leaves, leav
 
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
+    from msprobe.compare.exemptions.protocol import Exemption
     from msprobe.compare.records.otherwise import Otherwise
     from msprobe.numerics.verdict import Measured
 
@@ -149,16 +150,13 @@ class LeafTable:
     target shows recomputed calls (see ``entries.repeats``). ``alike`` says of each entry whether both sides have the
     same leaves in the same order. ``checksums`` says that checksums are compared, and no statistics.
 
-    What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
-    ``recorded_otherwise`` says of rows what that tool records differently. ``model_file`` is the side, 0 or 1, that is
-    the run of a model file. ``lost_arguments`` are the entries of calls of which one side has not all arguments.
-    ``joined`` has the names of all parts of each entry that stands for a fused layer, ``together`` by row what was
-    joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
-    ``partial`` says which tensors are compared in part, None where the user chose none.
-    ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
-    repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
-    side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
-    ``ended_kinds`` the kinds of rows that its side lacks.
+    What the exemptions add: ``exempted`` has those that were applied, which keep what they found. ``other_tool`` is the
+    side, 0 or 1, that a tool other than msprobe recorded, and ``recorded_otherwise`` says of rows what that tool
+    records differently. ``joined`` has the names of all parts of each entry that stands for a fused layer, ``together``
+    by row what was joined. ``partial`` says which tensors are compared in part, None where the user chose none.
+    ``changed`` are the recomputed calls of one side with values of their own. ``unrecorded`` says of an entry of one
+    side in a sentence why the level of the other side leaves it out. ``ended_from`` is the first entry that may be
+    incomplete because a run died or still runs.
 
     ``gradient_factor`` is what the gradients of the target were divided by.
 
@@ -189,18 +187,14 @@ class LeafTable:
     fused: Sequence[FusedLayers] = ()
     fused_paths: FusedPaths = (frozenset(), frozenset())
     recorded_otherwise: Mapping[int, Otherwise] = field(default_factory=dict)
+    exempted: Mapping[str, Exemption] = field(default_factory=dict)
     other_tool: int | None = None
-    model_file: int | None = None
-    lost_arguments: frozenset[int] = frozenset()
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
-    unjoined_notes: Sequence[str] = ()
     partial: PartialTensors | None = None
-    unmatched_recomputes: frozenset[int] = frozenset()
     changed: Mapping[int, ChangedRecompute] = field(default_factory=dict)
     unrecorded: Mapping[int, str] = field(default_factory=dict)
     ended_from: int | None = None
-    ended_kinds: tuple[int, ...] = ()
     gradient_factor: float = 1.0
     updated: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None

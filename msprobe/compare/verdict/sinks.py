@@ -60,7 +60,8 @@ class Sinks:
         dumps: Sequence[Dump],
         next_agrees: Callable[[], bool] | None = None,
     ) -> None:
-        self.may_agree = not (dumps[0].merged or table.model_file is not None)
+        of_files = ["model_file" in dump.header for dump in dumps]
+        self.may_agree = not (dumps[0].merged or of_files.count(True) == 1)
         self.comparable = self.may_agree and not table.across
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
         self._tolerance, self._two_precisions = judged.tolerance, bool(measured.other_formats.any())

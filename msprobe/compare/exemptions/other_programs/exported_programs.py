@@ -1,22 +1,26 @@
-"""What an exported program does not say of its calls, beside a run of the program that it was exported from.
+"""What an exported program, or a model file, does not say of its calls, beside a run of the program it was made of.
 
 ``torch.export`` keeps operators. A call of a module, and of a function that became several operators, is put together
 from them again: its tensors are known, in the order of their first use, each once. Other arguments are lost. The
 record of such a call says so by a keyword argument (``record_walk.LOST_ARGUMENTS``). What the other side alone has of
 the call, and inputs that pair by another order, are not judged; each input is judged where it is made. Results are
 judged.
+
+A model file has nodes. The record of a module made of them (``offline_models/recorded_model.py``) has the value that
+enters it, the last one that leaves it, and the weights that its nodes read. Further arguments and results of the
+module, and parameters that the exporter folded into others, are in the record of the program only: they are not judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, is_tensor, lost_arguments
@@ -28,40 +32,61 @@ _ALONE = int(RowKind.MISSING_IN_GOLDEN), int(RowKind.MISSING_IN_TARGET), int(Row
 _CLOSE = 1e-3
 
 
-class ExportedCalls(Exemption):
-    """Excuses arguments of paired calls that an exported program lacks or has in another order, and their gradients."""
+class ExportedPrograms(Exemption):
+    """Excuses what the exported side lacks of paired calls, and arguments that it has in another order, with their
+    gradients."""
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with the entries of calls whose arguments are lost on one side."""
-        sides = [
-            {name for name, record in dump.data.items() if lost_arguments(record)}
-            for dump in (dumps.target, dumps.golden)
-        ]
-        lost = (
+        """Find the calls whose arguments are lost on one side, and the side that is a model file, if only one is."""
+        both = dumps.target, dumps.golden
+        files = ["model_file" in dump.header for dump in both]
+        self._file = files.index(True) if files.count(True) == 1 else None
+        sides = [{name for name, record in dump.data.items() if lost_arguments(record)} for dump in both]
+        self._calls = [
             number
-            for number, pair in enumerate(table.entries)
-            if pair.of_both
-            and any(
+            for number, pair in _pairs(table)
+            if any(
                 in_phase(str(name), Phase.FORWARD.value) in side
                 for name, side in zip((pair.target, pair.golden), sides, strict=True)
             )
-        )
-        return replace(table, lost_arguments=frozenset(lost))
+        ]
+        return table
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
-        """Lower the kinds of what one side alone has of such a call, and of arguments in another order."""
-        for number in table.lost_arguments:
-            rows = np.array(list(_argument_rows(table, number)), np.int64)
-            if not len(rows):
-                continue
-            kinds[rows[np.isin(kinds[rows], _ALONE)]] = RowKind.UNCHECKED
-            if _has_other_order(table, rows):
+        """Lower the kinds of what one side alone has of such a call, of arguments that are no tensors, which nodes have
+        as attributes, and of arguments in another order."""
+        if self._file is not None:
+            _leave_unchecked(kinds, [row for number, _ in _pairs(table) for row in table.rows_of(number)])
+        for number in self._calls:
+            rows = _leave_unchecked(kinds, list(_argument_rows(table, number)))
+            if len(rows) and _has_other_order(table, rows):
                 kinds[rows[kinds[rows] >= RowKind.VALUE]] = RowKind.UNCHECKED
 
     def remarks(self, table: LeafTable) -> list[str]:
-        """Return how many calls are meant."""
-        count = len(table.lost_arguments)
-        return [f"{count} entries are calls put together from the operators of an exported program"] if count else []
+        """Return how many calls are meant, and how many values a file does not have."""
+        remarks = []
+        if self._file is not None:
+            own = (table.target, table.golden)[self._file]
+            count = sum(own[row] is None for number, _ in _pairs(table) for row in table.rows_of(number))
+            side = ("target", "golden run")[self._file]
+            if count:
+                lacks = f"lacks {count} arguments, results and parameters of modules"
+                remarks.append(f"the {side} is a model file, which {lacks}")
+        if self._calls:
+            remarks.append(
+                f"{len(self._calls)} entries are calls put together from the operators of an exported program"
+            )
+        return remarks
+
+
+def _pairs(table: LeafTable) -> Iterator[tuple[int, EntryPair]]:
+    return ((number, pair) for number, pair in enumerate(table.entries) if pair.of_both)
+
+
+def _leave_unchecked(kinds: Ints, numbers: list[int]) -> Ints:
+    rows = np.array(numbers, np.int64)
+    kinds[rows[np.isin(kinds[rows], _ALONE)]] = RowKind.UNCHECKED
+    return rows
 
 
 def _argument_rows(table: LeafTable, number: int) -> Iterator[int]:

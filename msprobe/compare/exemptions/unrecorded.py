@@ -27,19 +27,35 @@ _MOVING = 8
 """How many entries of a backward pass before the end may be incomplete, or stand in another order."""
 
 
-class DumpLevels(Exemption):
-    """Excuses the calls of one side that the level of the other side leaves out."""
+class Unrecorded(Exemption):
+    """Excuses the calls of one side that the level of the other side leaves out, and what lies behind the end of a run
+    that died or still runs, with values of its last gradients.
+
+    The gradients of a module's parameters arrive one by one, and its entry moves to the end with each of them. So the
+    last entries of a backward pass may stand in another order, and without the values that would have come next.
+    """
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with such entries benign, and the reason of each in ``unrecorded``.
+        """Return the table with such entries benign, and the reason of each that a level leaves out in ``unrecorded``.
 
         Raises:
             NotComparableError: one side has only modules, the other one only functions, and nothing pairs them.
         """
+        ended = ended_early(dumps.target, dumps.golden), ended_early(dumps.golden, dumps.target)
+        kinds = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
+        self._lost_at_end = [int(kind) for kind, has_ended in zip(kinds, ended, strict=True) if has_ended]
+        if self._lost_at_end:
+            table = _excuse_end(table, dumps, ended)
         dump_levels = [dump.level or "" for dump in (dumps.target, dumps.golden)]
         if dump_levels[0] == dump_levels[1] or not _LACKS.keys() >= set(dump_levels):
             return table
         return _excuse_left_out(table, dump_levels)
+
+    def relax(self, table: LeafTable, kinds: Ints) -> None:
+        """Lower the kinds of values that the run would have recorded next."""
+        if table.ended_from is not None:
+            rows = kinds[int(table.starts[table.ended_from]) :]
+            rows[np.isin(rows, self._lost_at_end)] = RowKind.UNCHECKED
 
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence for each side that has calls which the other side could not record."""
@@ -53,50 +69,26 @@ class DumpLevels(Exemption):
         ]
 
 
-class EndOfRun(Exemption):
-    """Excuses the entries behind the end of a run that died or still runs, and values of its last gradients.
+def _excuse_end(table: LeafTable, dumps: ComparedDumps, ended: tuple[bool, bool]) -> LeafTable:
+    """Return the table with the entries benign that only the other side has at the end of a run, by side.
 
-    The gradients of a module's parameters arrive one by one, and its entry moves to the end with each of them. So the
-    last entries of a backward pass may stand in another order, and without the values that would have come next.
+    An entry that is benign already keeps its reason. Where the sides are different programs, such an entry may be other
+    code as well, and is not said to be missing.
     """
-
-    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with the entries benign that only the other side has at the end of such a run.
-
-        An entry that is benign already keeps its reason. Where the sides are different programs, such an entry may be
-        other code as well, and is not said to be missing.
-        """
-        target_ended = ended_early(dumps.target, dumps.golden)
-        golden_ended = ended_early(dumps.golden, dumps.target)
-        if not (target_ended or golden_ended):
-            return table
-        entries, reason = list(table.entries), Absence.OTHER_PROGRAM if table.loose else Absence.RUN_ENDED
-        first, moving = len(entries), 0
-        for number in range(len(entries) - 1, -1, -1):
-            pair = entries[number]
-            if (target_ended and pair.target is None) or (golden_ended and pair.golden is None):
-                entries[number] = pair._replace(absence=pair.absence or reason)
-            elif has_raised(dumps.target, pair.target) or has_raised(dumps.golden, pair.golden):
-                pass  # the call in which the run ended, and the modules around it
-            else:
-                moving += 1
-                if moving > _MOVING or table.keys[number].phase == Phase.FORWARD.value:
-                    break
-            first = number
-        return replace(table, entries=entries, ended_from=first, ended_kinds=_missing_kinds(target_ended, golden_ended))
-
-    def relax(self, table: LeafTable, kinds: Ints) -> None:
-        """Lower the kinds of values that the run would have recorded next."""
-        if table.ended_from is None:
-            return
-        rows = kinds[int(table.starts[table.ended_from]) :]
-        rows[np.isin(rows, table.ended_kinds)] = RowKind.UNCHECKED
-
-
-def _missing_kinds(target_ended: bool, golden_ended: bool) -> tuple[int, ...]:
-    """Return the kinds of rows of which the side lacks the value that ended."""
-    ended = ((RowKind.MISSING_IN_TARGET, target_ended), (RowKind.MISSING_IN_GOLDEN, golden_ended))
-    return tuple(int(kind) for kind, has_ended in ended if has_ended)
+    entries, reason = list(table.entries), Absence.OTHER_PROGRAM if table.loose else Absence.RUN_ENDED
+    first, moving = len(entries), 0
+    for number in range(len(entries) - 1, -1, -1):
+        pair = entries[number]
+        if (ended[0] and pair.target is None) or (ended[1] and pair.golden is None):
+            entries[number] = pair._replace(absence=pair.absence or reason)
+        elif has_raised(dumps.target, pair.target) or has_raised(dumps.golden, pair.golden):
+            pass  # the call in which the run ended, and the modules around it
+        else:
+            moving += 1
+            if moving > _MOVING or table.keys[number].phase == Phase.FORWARD.value:
+                break
+        first = number
+    return replace(table, entries=entries, ended_from=first)
 
 
 def _excuse_left_out(table: LeafTable, dump_levels: list[str]) -> LeafTable:
