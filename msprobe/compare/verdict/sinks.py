@@ -208,9 +208,9 @@ class Sinks:
 
     @cached_property
     def are_of_other_code(self) -> bool:
-        """Whether the programs share less than half of their calls, and each has calls of its own: else calls are left
-        out."""
-        return are_of_other_code(*(set(self.sides.innermost(side)) for side in (0, 1)))
+        """Whether the programs share less than half of their calls but updates, and each has calls of its own: else
+        calls are left out."""
+        return are_of_other_code(*({*self.sides.innermost(side)} - self.updates.calls for side in (0, 1)))
 
     @cached_property
     def updates(self) -> Updates:

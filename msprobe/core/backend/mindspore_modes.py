@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig
@@ -99,6 +99,14 @@ def call_only_problems(config: DumpConfig) -> Iterator[Problem]:
             yield Problem(path, printed, f"{_DYNAMIC_ONLY}, not for kernels (L2); remove it")
 
 
+def _is_one_of(known: Container[frozenset[str]], flows: frozenset[str]) -> bool:
+    return flows in known and len(getattr(flows, "written", ())) <= 1
+
+
+def _written(flows: frozenset[str]) -> list[str]:
+    return list(getattr(flows, "written", ())) or sorted(flows)
+
+
 def _static_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
     if config.task not in STATIC_TASKS:
         expected = "works in dynamic graphs; a static graph (GRAPH_MODE) has statistics and tensor"
@@ -106,8 +114,8 @@ def _static_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Proble
         return
     if config.level != "L2":  # at L2 these settings are refused in every mode (see ``Support.kernel_problems``)
         yield from call_only_problems(config)
-    if config.level == "L0" and config.section.data_mode not in CELL_PHASES:
-        written = sorted(config.section.data_mode)
+    if config.level == "L0" and not _is_one_of(CELL_PHASES, config.section.data_mode):
+        written = _written(config.section.data_mode)
         expected = 'cells of a static graph have "all", "forward" or "backward", one of them alone'
         yield Problem(f"{config.task}.data_mode", written, expected)
     if config.level in ("L1", "mix") and config.task != "overflow_check":
@@ -137,9 +145,9 @@ def _path_problems(config: DumpConfig) -> Iterator[Problem]:
 
 def _kernel_problems(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
     section, task = config.section, config.task
-    if section.data_mode not in KERNEL_SIDES:
+    if not _is_one_of(KERNEL_SIDES, section.data_mode):
         expected = 'kernels have "all", "input" or "output", one of them alone'
-        yield Problem(f"{task}.data_mode", sorted(section.data_mode), expected)
+        yield Problem(f"{task}.data_mode", _written(section.data_mode), expected)
     if section.scope:
         expected = "must be empty at level L2: choose kernels with list, for example name-regex(Default/fc1.+)"
         yield Problem(f"{task}.scope", list(section.scope), expected, kind="scope")

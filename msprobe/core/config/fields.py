@@ -196,7 +196,13 @@ _SIDES = frozenset({"input", "output"})
 ALL_FLOWS: frozenset[str] = _PHASES | _SIDES
 
 
-def full_data_mode(written: tuple[str, ...]) -> frozenset[str]:
+class Flows(frozenset[str]):
+    """The selected phases and sides, and how they were ``written``: two together may be all."""
+
+    written: tuple[str, ...] = ()
+
+
+def full_data_mode(written: tuple[str, ...]) -> Flows:
     """Return the selected phases and sides; without a phase both are selected, without a side both.
 
     Raises:
@@ -207,7 +213,9 @@ def full_data_mode(written: tuple[str, ...]) -> frozenset[str]:
     if len(written) > len(ALL_FLOWS):
         raise ValueError(f"at most {len(ALL_FLOWS)} entries are allowed; name each one once")
     chosen = frozenset(written) - {"all"}
-    return (chosen & _PHASES or _PHASES) | (chosen & _SIDES or _SIDES)
+    flows = Flows((chosen & _PHASES or _PHASES) | (chosen & _SIDES or _SIDES))
+    flows.written = written
+    return flows
 
 
 def _written_data_mode(flows: frozenset[str]) -> list[str]:

@@ -21,7 +21,6 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType
 from typing import Any, ParamSpec, cast
 
 import torch
@@ -45,7 +44,7 @@ from msprobe.adapters.pytorch.attach.module_tree import (
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
 from msprobe.adapters.pytorch.compile.compiled_functions import compiled_code_ran, modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
-from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
+from msprobe.adapters.pytorch.compile.recompilation import is_traced, outermost, skip_in_dynamo
 from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.slots import Slot
@@ -141,14 +140,14 @@ class Attachment:
         """
         use_stream("stderr")
         patches = self._patches
-        patches.plan(nn.Module, "__call__", _outermost(nn.Module.__call__, self._observed_call))
+        patches.plan(nn.Module, "__call__", outermost(nn.Module.__call__, self._observed_call))
         patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
-        patches.plan(torch.autograd, "backward", _outermost(torch.autograd.backward, self._observed_backward))
-        patches.plan(torch.autograd, "grad", _outermost(torch.autograd.grad, self._observed_grad))
+        patches.plan(torch.autograd, "backward", outermost(torch.autograd.backward, self._observed_backward))
+        patches.plan(torch.autograd, "grad", outermost(torch.autograd.grad, self._observed_grad))
         patches.plan(torch.Tensor, "requires_grad_", self._observed_leaf(torch.Tensor.requires_grad_))
         patches.plan(torch.autograd.Function, "apply", self._modes.observed_apply(torch.autograd.Function.apply))
         for owner in (torch.optim.Optimizer, nn.Module):
-            patches.plan(owner, "zero_grad", _outermost(owner.zero_grad, self._observed_clearing))
+            patches.plan(owner, "zero_grad", outermost(owner.zero_grad, self._observed_clearing))
         patches.plan(nn.Module, "register_parameter", self._observed_making(nn.Module.register_parameter))
         loader = dataloader._BaseDataLoaderIter
         patches.plan(loader, "__next__", self._observed_loading(loader.__next__))
@@ -185,7 +184,7 @@ class Attachment:
         return call
 
     def _observed_forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        return _outermost(original, lambda slot: with_globals_of(original, self._observed_call(slot)))
+        return outermost(original, lambda slot: with_globals_of(original, self._observed_call(slot)))
 
     def _observed_function(self, function: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """Return what calls a compiled function, in which calls of models are not seen, as calls of its models."""
@@ -226,8 +225,12 @@ class Attachment:
     def _observed_grad(self, slot: Slot) -> Any:
         def grad(*args: Any, **kwargs: Any) -> Any:
             result = slot.function(*args, **kwargs)
-            if not is_traced() and self._may_be_alone() and not is_part_of_formula(tensors_in((result,))):
-                self._differentiated(leaves_below(tensors_in(args[1:2] or (kwargs.get("inputs"),))))
+            if not is_traced() and not is_part_of_formula(tensors_in((result,))):
+                inputs = tensors_in(args[1:2] or (kwargs.get("inputs"),))
+                if self._may_be_alone():
+                    self._differentiated(leaves_below(inputs))
+                elif self._open and any(type(one) is nn.Parameter for one in inputs):
+                    self._went_backward()
             return result
 
         return grad
@@ -786,14 +789,3 @@ class Attachment:
             self._running = False
             with ignored(Exception):
                 self._collection.pause()
-
-
-def _outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) -> Any:
-    """Return a function in the place of ``original`` that runs before what records its calls: it may begin an
-    iteration, which the call then belongs to, or end one."""
-    slot = Slot(original)
-    outer: FunctionType = observed(slot)
-    functools.update_wrapper(outer, original)
-    slot.keep_outermost(outer)
-    skip_in_dynamo(outer)
-    return outer

@@ -28,6 +28,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
@@ -36,6 +37,7 @@ from torch.nn.modules import module as hooks
 from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave, observe_function
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.core.capture.patching import Patches, Undo, name_after_owner, note_applied
+from msprobe.core.capture.slots import Slot
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.interruption import import_whole, imported_whole
@@ -376,3 +378,14 @@ def skip_in_dynamo(function: Any, inside: bool = False) -> None:
     if hasattr(frames, "set_code_exec_strategy"):
         skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
         frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip if inside else default))
+
+
+def outermost(original: Callable[..., Any], observed: Callable[[Slot], Any]) -> Any:
+    """Return a function in the place of ``original`` that runs before what records its calls: it may begin an
+    iteration, which the call then belongs to, or end one."""
+    slot = Slot(original)
+    outer: FunctionType = observed(slot)
+    functools.update_wrapper(outer, original)
+    slot.keep_outermost(outer)
+    skip_in_dynamo(outer)
+    return outer
