@@ -214,11 +214,15 @@ def modules_in(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def _children(module: nn.Module) -> list[nn.Module]:
+    if isinstance(module, torch.jit.ScriptModule):  # which keeps both outside of Python
+        return list(module.children())
     held = vars(module).get("_modules") or {}
     return [one for _, one in held.items() if isinstance(one, nn.Module)]
 
 
 def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
+    if isinstance(module, torch.jit.ScriptModule):
+        return list(module.parameters(recurse=False))
     held = list((vars(module).get("_parameters") or {}).values())
     own = [one for one in held if isinstance(one, nn.Parameter)]
     if len(own) < sum(isinstance(one, torch.Tensor) for one in held):

@@ -296,6 +296,19 @@ def test_a_graph_that_is_written_down_is_no_iteration(write: Callable[[nn.Module
     assert len(notes.iterations) == 2
 
 
+@pytest.mark.parametrize(
+    "compiler", [lambda model: torch.jit.trace(model, X), torch.jit.script], ids=["trace", "script"]
+)
+def test_a_model_outside_of_python_that_is_trained(
+    compiler: Callable[[nn.Module], nn.Module], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with followed() as notes:
+        model = compiler(Net())
+        trained(model, lambda: model(X))
+    assert len(notes.iterations) == 2
+    assert "not trained" not in capsys.readouterr().err
+
+
 def test_a_call_before_the_optimizer_is_made_that_is_differentiated_is_of_the_iteration() -> None:
     with followed() as notes:
         model = Net()
