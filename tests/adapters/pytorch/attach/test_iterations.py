@@ -803,10 +803,10 @@ def test_gradients_of_parameters_alone_are_a_backward_pass() -> None:
         model = Net()
         places = places_of_calls(model, notes)
         for _ in range(3):
-            gradients = torch.autograd.grad(loss(model), list(model.parameters()))
+            parameters = list(model.parameters())
+            gradients = torch.autograd.grad(loss(model), parameters)
             with torch.no_grad():
-                for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-                    parameter.sub_(0.1 * gradient)
+                torch._foreach_sub_(parameters, gradients, alpha=0.1)
         with torch.no_grad():
             model(X)
     assert len(notes.iterations) == 3
