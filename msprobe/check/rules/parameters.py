@@ -17,6 +17,8 @@ _SHOWN = 4
 _MOST_MODULES = 8
 _SMALLEST_MOVE = 4.0
 _SMALLEST_SIZE = 1e-8
+_MOST_ROUNDINGS = 64.0
+"""Of how many roundings the gradient of a sum whose terms cancel may be."""
 _CLEARS = "zero_grad"
 _ENOUGH_STEPS = 3
 _NORMALISING = re.compile(r"ada|rms|lion|rprop|lamb|novograd|shampoo|muon|sign", re.IGNORECASE)
@@ -213,6 +215,8 @@ def not_updated(run: RunFacts) -> Iterator[Finding]:
             value = history.values()[0][1]
             alone = not any(parameters[name].moves for name in update.parameters if name and name in parameters)
             lost = _is_lost_in_rounding(value, gradient, update, history.name)
+            if lost and _cancels(gradient, update, history.name):
+                continue
             plain = not lost or (alone and _never_moves(updates, update, value))
             certainty: Certainty = "possible" if not plain else "likely" if lost or len(used) < 2 else "certain"
             why = (
@@ -275,6 +279,19 @@ def _is_lost_in_rounding(value: Tensor, gradient: Tensor, update: Update, name: 
     dtype = find_dtype(value.dtype)
     spacing = 0.0 if dtype is None else dtype.unit_roundoff
     return bool(rate < _SMALLEST_MOVE * spacing * value.root_mean_square)
+
+
+def _cancels(gradient: Tensor, update: Update, name: str) -> bool:
+    """Return whether a gradient is nothing but rounding beside the others of its module, as that of a bias before a
+    norm."""
+    module, dtype = name.rpartition(".")[0], find_dtype(gradient.dtype)
+    others = [
+        one.root_mean_square
+        for other, one in (update.gradients or {}).items()
+        if other != name and other.rpartition(".")[0] == module
+    ]
+    rounding = 0.0 if dtype is None else _MOST_ROUNDINGS * dtype.unit_roundoff
+    return gradient.root_mean_square <= rounding * max(others, default=0.0)
 
 
 def _cleared_unused(rank: int, steps: list[StepFacts]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from msprobe.core.errors import MsprobeException
 _MOST_CHANGES = 8
 _LONGEST = 300
 _INPUTS = ("input_path", "target_path", "golden_path")
-_ANY_PATH = {"path", "file", "folder", "dir", "directory"}
+_ANY_PATH = {"path", "file", "folder", "dir", "directory", "dump", "run"}
 _HELP = {"-h", "--help"}
 
 
@@ -109,7 +109,9 @@ def _without_unknown(word: str, words: list[str], context: click.Context) -> lis
 def _is_input(name: str, context: click.Context) -> bool:
     """Return whether a name is what the help calls an input of the command, or any path."""
     paths = next((each for each in context.command.params if isinstance(each, InputPaths)), None)
-    return paths is not None and name in {*_ANY_PATH, *(f"{each.metavar}".lower() for each in paths.options)}
+    if paths is None:
+        return name in _ANY_PATH and any(isinstance(each, click.Argument) for each in context.command.params)
+    return name in {*_ANY_PATH, *(f"{each.metavar}".lower() for each in paths.options)}
 
 
 def _with_values(name: str, words: list[str], context: click.Context) -> list[str] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from msprobe.check.rules.parameters import not_updated
-from tests.check.made_facts import run_of, trained_step
+from tests.check.made_facts import run_of, tensor, trained_step
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,15 @@ def test_updates_that_are_lost_in_rounding(rates: tuple[float, ...], dtype: str,
     )
     (found,) = not_updated(run_of(*steps))
     assert found.certainty == certainty
+
+
+@pytest.mark.parametrize(("beside", "found"), [(1.0, 0), (1e-4, 1)], ids=["a bias that cancels", "a small gradient"])
+def test_a_gradient_that_is_rounding_beside_that_of_the_weight(beside: float, found: int) -> None:
+    """As that of a bias before a norm."""
+    steps = []
+    for number in range(3):
+        step = trained_step(number, "zero_grad", "backward", "optimizer_step", gets=1e-7, rate=1e-9)
+        (update,) = step.updates
+        update = update._replace(gradients={**(update.gradients or {}), "fc.bias": tensor(beside, 4, 4)})
+        steps.append(replace(step, updates=[update]))
+    assert len(list(not_updated(run_of(*steps)))) == found

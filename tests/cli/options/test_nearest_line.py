@@ -38,6 +38,7 @@ LINES = [
     ("overflow_check", "overflow_check DUMP"),
     ("api_precision_compare -gp good -tp bad", "api_precision_compare bad good"),
     ("validate -c config.json", "validate config.json"),
+    ("noise --dump a", "noise a"),
     ("doctor --config config.json", "doctor config.json"),
     ("data2db run trend", "data2db run -o trend"),
     ("graph_visualize bad good graphs", "graph_visualize bad good -o graphs"),
