@@ -82,8 +82,7 @@ class Sinks:
         """The largest distance of a sink to its twin, relative to its scale; infinite where one has none, where
         nothing leaves the step, or where gradients that leave it are not recorded. Where nothing else does, what the
         programs read leaves it."""
-        largest = _largest(self._parts_apart())
-        return largest if largest >= 0.0 else self._reads.apart
+        return largest if (largest := _largest(self._parts_apart())) >= 0.0 else self._reads.apart
 
     @cached_property
     def ends_agree(self) -> bool:
@@ -208,9 +207,10 @@ class Sinks:
 
     @cached_property
     def are_of_other_code(self) -> bool:
-        """Whether the programs share less than half of their calls but updates, and each has calls of its own: else
-        calls are left out."""
-        return are_of_other_code(*({*self.sides.innermost(side)} - self.updates.calls for side in (0, 1)))
+        """Whether the programs share less than half of their calls, or of those that make no updates, and each has
+        calls of its own: else calls are left out."""
+        calls = [{*self.sides.innermost(side)} for side in (0, 1)]
+        return are_of_other_code(*calls) or are_of_other_code(*(own - self.updates.calls for own in calls))
 
     @cached_property
     def updates(self) -> Updates:

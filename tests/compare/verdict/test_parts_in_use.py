@@ -202,10 +202,80 @@ def in_two_precisions(form: str, debugger: Any) -> None:
             model.to(torch.bfloat16)(x.to(torch.bfloat16))
 
 
+class Layers(nn.Module):
+    """Layers and a masked mean, or products, norms and sums in other words under other names."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.form = form
+        for number in range(9):
+            linear, norm = nn.Linear(8, 8), nn.LayerNorm(8)
+            if form:
+                for name, one in zip("abcd", (*linear.parameters(), *norm.parameters()), strict=True):
+                    self.register_parameter(f"{name}{number}", one)
+            else:
+                self.add_module(f"linear{number}", linear)
+                self.add_module(f"norm{number}", norm)
+
+    def forward(self, x: Any, real: Any) -> Any:
+        for number in range(9):
+            if self.form:
+                weight, bias, scale, shift = (getattr(self, f"{name}{number}") for name in "abcd")
+                x = torch.einsum("bti,oi->bto", x, weight) + bias
+                centred = x - x.mean(-1, keepdim=True)
+                x = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * scale + shift
+            else:
+                x = getattr(self, f"norm{number}")(getattr(self, f"linear{number}")(x))
+        if self.form:
+            return torch.einsum("btc,bt->bc", x, real / real.sum(1, keepdim=True))
+        mask = real[:, :, None].to(x.dtype)
+        return (x * mask).sum(1) / mask.sum(1)
+
+
+def updated_by_hand(form: str, debugger: Any) -> None:
+    """The same updates, by an optimizer or by hand, of a model in other words."""
+    model = Layers(form)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.SGD(parameters, 0.05, momentum=0.9)
+    momenta = [torch.zeros_like(one) for one in parameters]
+
+    def by_hand(loss: Any) -> None:
+        for parameter, momentum, gradient in zip(
+            parameters, momenta, torch.autograd.grad(loss, parameters), strict=True
+        ):
+            momentum.mul_(0.8 if form == WRONG else 0.9).add_(gradient)
+            with torch.no_grad():
+                parameter.add_(momentum, alpha=-0.05)
+
+    for step in range(3):
+        debugger.start(model)
+        real = torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]])
+        rows = model(torch.linspace(-1, 1, 64).view(2, 4, 8).roll(step, 1), real)
+        loss = (rows * rows * torch.arange(8)).mean()
+        if form:
+            by_hand(loss)
+        else:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        debugger.stop()
+        debugger.step()
+
+
 Program = Callable[[str, Any], None]
 PROGRAMS: dict[str, Program] = {
     one.__name__: one
-    for one in (padded, packed, in_batches, streamed, averaged, clipped, fast_weights, in_two_precisions)
+    for one in (
+        padded,
+        packed,
+        in_batches,
+        streamed,
+        averaged,
+        clipped,
+        fast_weights,
+        in_two_precisions,
+        updated_by_hand,
+    )
 }
 
 
