@@ -17,6 +17,7 @@ thread of the program calls that trains nothing, beside one that does.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 from collections import Counter
@@ -44,7 +45,8 @@ from msprobe.adapters.pytorch.attach.module_tree import (
 from msprobe.adapters.pytorch.attach.optimizers import Optimizers
 from msprobe.adapters.pytorch.compile.compiled_functions import compiled_code_ran, modules_used, watched_compile
 from msprobe.adapters.pytorch.compile.compiled_models import class_name
-from msprobe.adapters.pytorch.compile.recompilation import is_traced, outermost, skip_in_dynamo
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, outermost, skip_in_dynamo
+from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.capture.direct_calls import ReplacedMethods, with_globals_of
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.slots import Slot
@@ -77,12 +79,14 @@ def ignore(event: str, **facts: Any) -> None:
 
 
 def _guarded(method: Callable[P, None]) -> Callable[P, None]:
-    """Decorate a method that looks at objects of the program: an error in it ends the collection, not the program."""
+    """Decorate a method that looks at objects of the program: an error in it ends the collection, not the program, and
+    modes of the program do not see it."""
 
     @functools.wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            method(*args, **kwargs)
+            with outside_modes() if in_modes() else contextlib.nullcontext():
+                method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must go on
             let_through(error)
             cast(Attachment, args[0]).give_up(error)
@@ -141,7 +145,9 @@ class Attachment:
         use_stream("stderr")
         patches = self._patches
         patches.plan(nn.Module, "__call__", outermost(nn.Module.__call__, self._observed_call))
-        patches.plan(torch, "compile", watched_compile(torch.compile, self._observed_function, skip_in_dynamo))
+        originals = functools.partial(RECOMPILE_GUARD.originals, self._direct)
+        compiler = watched_compile(torch.compile, self._observed_function, skip_in_dynamo, originals)
+        patches.plan(torch, "compile", compiler)
         patches.plan(torch.autograd, "backward", outermost(torch.autograd.backward, self._observed_backward))
         patches.plan(torch.autograd, "grad", outermost(torch.autograd.grad, self._observed_grad))
         patches.plan(torch.Tensor, "requires_grad_", self._observed_leaf(torch.Tensor.requires_grad_))

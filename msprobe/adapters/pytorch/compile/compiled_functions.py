@@ -10,6 +10,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import nn
@@ -22,20 +23,28 @@ _FUNCTIONS = (types.FunctionType, types.MethodType)
 _NOT_OF_THE_PROGRAM = ("torch.", "msprobe.")
 
 
-def watched_compile(original: Callable[..., Any], watch: Callable[..., Any], skip: Callable[[Any], Any]) -> Any:
+def watched_compile(
+    original: Callable[..., Any],
+    watch: Callable[..., Any],
+    skip: Callable[[Any], Any],
+    originals: Callable[[], AbstractContextManager[None]],
+) -> Any:
     """Return a function to stand for ``torch.compile``, whose compiled functions report their calls.
 
     Args:
         original: ``torch.compile``.
         watch: ``watch(function, compiled)`` returns what to call in place of a compiled function.
         skip: keeps Dynamo from compiling what it is given.
+        originals: puts the methods of modules back meanwhile: those of torch are compiled in another way than those of
+            the program.
     """
 
     @functools.wraps(original)
     def compile(model: Any = None, **options: Any) -> Any:
         if model is None:
             return lambda decorated: compile(decorated, **options)
-        compiled = original(model, **options)
+        with originals():
+            compiled = original(model, **options)
         if isinstance(model, nn.Module) or inspect.isclass(model) or not callable(compiled):
             return compiled
         watched = functools.update_wrapper(watch(model, compiled), compiled)

@@ -36,6 +36,7 @@ from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave, observe_function
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
+from msprobe.core.capture.direct_calls import ReplacedMethods
 from msprobe.core.capture.patching import Patches, Undo, name_after_owner, note_applied
 from msprobe.core.capture.slots import Slot
 from msprobe.core.capture.thread_state import Quiet, ThreadState
@@ -115,6 +116,22 @@ class RecompileGuard:
                     self._waiting[entered] = prepare
                     self._watch_compile()
             yield
+
+    @contextlib.contextmanager
+    def originals(self, direct: ReplacedMethods) -> Iterator[None]:
+        """Put originals back inside, and those that ``direct`` stands for below them."""
+        with self._lock:
+            applied, removed = direct.applied, not self._threads_inside
+            if removed:
+                self._remove_all()
+            direct.undo()
+            try:
+                yield
+            finally:
+                if applied:
+                    direct.apply()
+                if removed:
+                    self._apply_all()
 
     def _stop_waiting(self, entered: contextlib.ExitStack) -> None:
         with self._lock:

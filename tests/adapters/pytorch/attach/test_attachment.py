@@ -6,12 +6,14 @@ import itertools
 import re
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, Dataset
 
 from tests.adapters.pytorch.attach.followed import Notes, followed
@@ -307,6 +309,46 @@ def test_a_model_outside_of_python_that_is_trained(
         trained(model, lambda: model(X))
     assert len(notes.iterations) == 2
     assert "not trained" not in capsys.readouterr().err
+
+
+class _Names(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(function.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+def test_modes_of_the_program_do_not_see_what_is_looked_at() -> None:
+    def seen() -> list[str]:
+        model = Net()
+        with _Names() as mode:
+            trained(model, lambda: model(X))
+        return mode.names
+
+    alone = seen()
+    with followed() as notes:
+        assert seen() == alone
+    assert len(notes.iterations) == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_of_torch_is_compiled_whole_also_behind_another_training() -> None:
+    """Dynamo compiles what calls a ``forward`` of torch in another way than one of the program."""
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+
+    with followed() as notes:
+        first = model()
+        trained(first, lambda: first(X))
+        second = model()
+        compiled = torch.compile(second, backend="eager", fullgraph=True)
+        trained(second, lambda: compiled(X))
+    torch._dynamo.reset()
+    assert len(notes.iterations) == 4
 
 
 def test_a_call_before_the_optimizer_is_made_that_is_differentiated_is_of_the_iteration() -> None:
