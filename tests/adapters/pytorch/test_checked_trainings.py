@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from msprobe.online.findings import COLUMNS, FURTHER_COLUMNS
 from tests.precheck.planted_kernels import PlantedKernel
@@ -267,3 +268,24 @@ def test_sums_that_depend_on_the_order(bench: Any) -> None:
         torch.arange(8.0).sum()
     (line,) = lines(bench.root)
     assert (line["verdict"], line["api_name"]) == ("order of elements", "Library.sum.0.forward")
+
+
+@pytest.mark.parametrize("handler", ["check", "fix"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_activation_checkpointing_goes_on(handler: str, dtype: torch.dtype, bench: Any) -> None:
+    """What a check saves for a backward pass is none of the program's, and it ends recomputations by an exception."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).to(dtype)
+    x = torch.ones(3, 4, dtype=dtype)
+    checkpoint(model, x, use_reentrant=False).sum().backward()
+    gradients = [one.grad.clone() for one in model.parameters()]
+    model.zero_grad()
+    check(bench, lambda: checkpoint(model, x, use_reentrant=False).sum().backward(), handler_type=handler)
+    exact = handler == "check" or dtype == torch.float32
+    for one, gradient in zip(model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(one.grad, gradient, rtol=0.0 if exact else 0.05, atol=0.0 if exact else 0.05)
+
+
+def test_functions_keep_their_names(bench: Any) -> None:
+    names: list[str] = []
+    check(bench, lambda: names.extend((F.gelu.__name__, torch.relu.__name__)))
+    assert names == ["gelu", "relu"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -168,9 +168,12 @@ def seed_generators(seed: int, device: torch.device) -> None:
 
 @contextmanager
 def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
-    """Move the elements that operators save for their backward pass by the round-off of the call."""
+    """Move the elements that operators save for their backward pass by the round-off of the call. Hooks of the program
+    for what is saved (activation checkpointing, offloading) do not see it."""
     if not call.saved_roundoff:
-        yield
+        allowed = torch._C._autograd._saved_tensors_hooks_is_enabled()  # not in transforms of torch.func
+        with torch.autograd.graph.saved_tensors_hooks(_kept, _kept) if allowed else nullcontext():
+            yield
         return
     generator = torch.Generator().manual_seed(call.seed)
 
@@ -182,6 +185,10 @@ def _moving_what_is_saved(call: PreparedCall) -> Iterator[None]:
 
     with torch.autograd.graph.saved_tensors_hooks(moved, lambda tensor: tensor):
         yield
+
+
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def tensors_of(call: PreparedCall, device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:

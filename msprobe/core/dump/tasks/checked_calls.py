@@ -20,6 +20,7 @@ from msprobe.core.backend.replaying import Execution, HeldTensor, PreparedCall
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import copy_signature
 from msprobe.core.dump.record.call_record import CallRecord
 from msprobe.core.dump.record.collector import Arguments, Collector
 from msprobe.core.dump.record.error_boundary import never_raises, records
@@ -299,6 +300,7 @@ def checked_inside(inside: Inside, thread: ThreadState) -> Inside:
                 return function(*args, **kwargs)
             return live.run(function, args, kwargs)
 
+        copy_signature(call, original)
         return call
 
     return make
