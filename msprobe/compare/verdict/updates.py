@@ -44,8 +44,7 @@ class Updates:
     def _are_others(self) -> bool:
         """Whether the sides update in other ways; parameters of one name are compared one by one, as
         ``exemptions.other_optimizers`` pairs them."""
-        alone = any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone)
-        return not self._table.updated and (alone or self._of_others)
+        return not self._table.updated and (self._of_others or not self.calls.isdisjoint(self._table.alone))
 
     @cached_property
     def leave_the_same(self) -> bool:
