@@ -33,7 +33,7 @@ class FunctionCalls:
 
     def value_read(self, *read: Any) -> None:
         """Pass on what the program reads, also after the calls of a step."""
-        observer = self._observer or self._current.stopped
+        observer = self._observer or _behind(self._current.stopped)
         if observer is not None:
             observer.value_read(*read)
 

@@ -55,3 +55,13 @@ def test_the_call_that_shows_a_recorder_is_recorded() -> None:
     call(current, 2)
     assert told == [(1,), (2,)]
     assert recorder.told == [("begin", 1), ("token", "result"), ("begin", 2), ("token", "result")]
+
+
+def test_what_is_read_where_nothing_was_recorded_is_told_to_nobody() -> None:
+    """As in a task that collects nothing: what was shown last only passes on."""
+    current = CurrentObserver()
+    FunctionCalls(current, lambda *_: None)
+    current.stop()
+    FunctionCalls(current, lambda *_: None)
+    observer: Any = current.observer
+    assert observer.value_read("item", 1.0, None) is None
