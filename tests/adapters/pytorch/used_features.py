@@ -1,6 +1,6 @@
 """Uses many features of torch, one after the other, and prints what each makes: the same with a recording around.
 
-Each function below is a feature; ``python features.py NAME ...`` runs some of them.
+Each function below is a feature; ``python used_features.py NAME ...`` runs some of them.
 """
 
 from __future__ import annotations

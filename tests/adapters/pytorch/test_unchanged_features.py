@@ -1,4 +1,4 @@
-"""Features of torch make what they make without a recording (``features.py``), whatever is recorded."""
+"""Features of torch make what they make without a recording (``used_features.py``), whatever is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.matrices import matrix_params
 from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-PROGRAM = Path(__file__).with_name("features.py")
+PROGRAM = Path(__file__).with_name("used_features.py")
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "statistics": {"task": "statistics", "level": "mix"},
     "memory": {"task": "statistics", "level": "mix", "async_dump": True, "statistics": {"memory": True}},
