@@ -57,7 +57,7 @@ MATRICES: dict[str, str] = {
     "operators": "Operators of which torch has samples, in three dtypes: run again, all but known defects are right.",
     "pages": "What a reader does in the page of the viewer, from the local server and from one file.",
     "planted": "Wrong kernels in 44 operators of ATen: acc_check finds each at the calls that it changes alone.",
-    "programs": "Public trainings under msprobe run: steps, losses, twice, faults, check; features of torch, unchanged.",
+    "programs": "Public trainings under msprobe run: steps, losses, twice, faults, check; features of torch.",
     "ranks": "Trainings spread over 2 to 4 processes: the same twice; of a fault rank, module and line are named.",
     "reference": "Dumps of the reference, which REFERENCE_PYTHON has, against ours: levels, tasks, faults, directions.",
     "serving": "Requests alone, packed, in chunks, padded, on two ranks: the same; a fault has its call and token.",

@@ -62,9 +62,15 @@ class StepEnd:
 
     @cached_property
     def traces(self) -> tuple[Trace, Trace]:
-        """The forward calls of both runs, with where their values come from."""
-        target, golden = (Trace(dict(_forward(dump)), dump.construct) for dump in self._dumps)
+        """The forward calls of both runs, with where their values come from. Recomputed calls make nothing new."""
+        target, golden = (Trace(dict(self._forward(side)), dump.construct) for side, dump in enumerate(self._dumps))
         return target, golden
+
+    def _forward(self, side: int) -> Iterator[tuple[str, Any]]:
+        entries = zip(self._table.entries, self._table.keys, strict=True)
+        repeated = {pair[side] for pair, key in entries if key.recompute}
+        records = self._dumps[side].data.items()
+        return (one for one in records if one[0] not in repeated and phase_of(one[0]) == Phase.FORWARD.value)
 
     @cached_property
     def _searches(self) -> tuple[StretchSearch, StretchSearch]:
@@ -92,9 +98,3 @@ class StepEnd:
             return None
         stem = stem_of(name)
         return parent_of(self._dumps[side].construct, name), path_of(stem).rpartition(".")[2], name[len(stem) :]
-
-
-def _forward(dump: Dump) -> Iterator[tuple[str, Any]]:
-    for name, body in dump.data.items():
-        if phase_of(name) == Phase.FORWARD.value:
-            yield name, body

@@ -13,6 +13,8 @@ from tests.fresh_debugger import forget
 from tests.recordings import Recordings
 
 torch = pytest.importorskip("torch")
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
@@ -238,3 +240,47 @@ def test_another_form_of_what_comes_out_right_is_not_blamed(recordings: Recordin
     assert msprobe.compare(recordings(smooth, True), golden).verdict == "same"
     first = msprobe.compare(recordings(smooth, True, 0.3), golden).summary.first_divergence
     assert first is not None and first.module is None, first
+
+
+class Again(nn.Module):
+    """A layer whose activations are computed again in the backward pass."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.block, x, use_reentrant=False)
+
+
+def in_micro_batches(folder: Path, weight: float) -> None:
+    """Two batches with recomputed activations and losses written out; ``weight`` 0 is one batch without."""
+    forget()
+    fused = models()["golden"]
+    model = nn.Sequential(Again(models()["target"]) if weight else fused, nn.Linear(WIDTH, 4))
+    nn.init.eye_(model[1].weight), nn.init.zeros_(model[1].bias)
+    optimizer, debugger = (
+        torch.optim.SGD(model.parameters(), 0.1),
+        PrecisionDebugger({"dump_path": str(folder), "level": "mix"}),
+    )
+    x, goal = torch.randn(4, LENGTH, WIDTH, generator=torch.Generator().manual_seed(2)), torch.arange(4)
+    for _ in range(2):
+        debugger.start(model=model)
+        if not weight:
+            F.cross_entropy(model(x).mean(1), goal).backward()
+        for part, wanted in zip(x.split(1), goal.split(1), strict=True) if weight else ():
+            rows = torch.log_softmax(model(part).mean(1), -1)
+            (-rows.gather(1, wanted[:, None]).sum() * weight).backward()  # weighted
+        optimizer.step()
+        optimizer.zero_grad()
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def test_recomputed_calls_are_no_part_of_a_whole(recordings: Recordings) -> None:
+    golden = recordings(in_micro_batches, 0.0)
+    assert msprobe.compare(recordings(in_micro_batches, 0.25), golden).verdict == "same"
+    first = msprobe.compare(recordings(in_micro_batches, 0.5), golden).summary.first_divergence
+    assert first is not None and first.module is None, first
+    assert any(line_of("weighted") in line for line in (first.source, *first.stretch))
