@@ -25,7 +25,6 @@ from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor, leaves, leav
 
 if TYPE_CHECKING:
     from msprobe.compare.alignment.layer_map import LayerMap
-    from msprobe.compare.exemptions.protocol import Exemption
     from msprobe.compare.records.otherwise import Otherwise
     from msprobe.numerics.verdict import Measured
 
@@ -187,7 +186,7 @@ class LeafTable:
     fused: Sequence[FusedLayers] = ()
     fused_paths: FusedPaths = (frozenset(), frozenset())
     recorded_otherwise: Mapping[int, Otherwise] = field(default_factory=dict)
-    exempted: Mapping[str, Exemption] = field(default_factory=dict)
+    exempted: Mapping[str, Any] = field(default_factory=dict)
     other_tool: int | None = None
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)

@@ -36,15 +36,18 @@ class Updates:
 
     @cached_property
     def agree(self) -> bool:
-        """Whether each side updates parameters in its own way, and leaves the same ones; or the next step, which begins
-        with them, computes the same."""
-        return self._are_others and (self.leave_the_same or self._next_agrees())
+        """Whether each side updates as many parameters in its own way, and leaves the same ones; or, by other
+        optimizers, the next step, which begins with them, computes the same."""
+        alone = {*self._calls(0), *self._calls(1)}.intersection(self._table.alone) if not self._table.updated else ()
+        others = self._are_others or (bool(alone) and self.elements(0) == self.elements(1))
+        return others and (self.leave_the_same or (self._are_others and self._next_agrees()))
 
     @cached_property
     def _are_others(self) -> bool:
         """Whether the sides update in other ways; parameters of one name are compared one by one, as
         ``exemptions.other_optimizers`` pairs them."""
-        return not self._table.updated and (self._of_others or not self.calls.isdisjoint(self._table.alone))
+        alone = any(self._table.keys[one].parent == OPTIMIZER for one in self._table.alone)
+        return not self._table.updated and (alone or self._of_others)
 
     @cached_property
     def leave_the_same(self) -> bool:
