@@ -25,7 +25,7 @@ class OnDemand(NamedTuple):
     """An exemption whose file is loaded on demand.
 
     Attributes:
-        place: the module below ``compare.exemptions`` and the name of its class, as ``dump_levels:EndOfRun``.
+        place: the module below ``compare.exemptions`` and the name of its class, as ``unrecorded:Unrecorded``.
         before: whether it may change the table of two dumps; then it is asked about this table further on.
         after: whether one that was not applied may exempt something in a table, or says something of it. The kinds of
             all rows come with it where they are known, and None where only notes are wanted.

@@ -235,7 +235,7 @@ class Attachment:
                 inputs = tensors_in(args[1:2] or (kwargs.get("inputs"),))
                 if self._may_be_alone():
                     self._differentiated(leaves_below(inputs))
-                elif self._open and any(type(one) is nn.Parameter for one in inputs):
+                elif self._open and any(isinstance(one, nn.Parameter) for one in inputs):
                     self._went_backward()
             return result
 

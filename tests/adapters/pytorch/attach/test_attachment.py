@@ -311,6 +311,21 @@ def test_a_model_outside_of_python_that_is_trained(
     assert "not trained" not in capsys.readouterr().err
 
 
+def test_gradients_of_parameters_alone_are_a_backward_pass() -> None:
+    """Evaluation behind a training by ``torch.autograd.grad`` and updates by hand is in no iteration."""
+    with followed() as notes:
+        model = Net()
+        for _ in range(3):
+            parameters = list(model.parameters())
+            gradients = torch.autograd.grad(model(X).square().mean(), parameters)
+            with torch.no_grad():
+                torch._foreach_sub_(parameters, gradients, alpha=0.1)
+        with torch.no_grad():
+            model(X)
+    assert len(notes.iterations) == 3
+    assert not notes.is_open
+
+
 class _Names(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()

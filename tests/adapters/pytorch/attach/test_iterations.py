@@ -795,19 +795,3 @@ def test_inner_steps_in_a_transform_are_of_one_iteration(capsys: pytest.CaptureF
         torch.func.grad(outer)(parameters)
     assert [number for number, _ in places] == [0] * 4
     assert "no update was seen, so all is one step" in capsys.readouterr().err
-
-
-def test_gradients_of_parameters_alone_are_a_backward_pass() -> None:
-    """Evaluation behind a training by ``torch.autograd.grad`` and updates by hand is in no iteration."""
-    with followed() as notes:
-        model = Net()
-        places = places_of_calls(model, notes)
-        for _ in range(3):
-            parameters = list(model.parameters())
-            gradients = torch.autograd.grad(loss(model), parameters)
-            with torch.no_grad():
-                torch._foreach_sub_(parameters, gradients, alpha=0.1)
-        with torch.no_grad():
-            model(X)
-    assert len(notes.iterations) == 3
-    assert places[-1] == (3, False)
