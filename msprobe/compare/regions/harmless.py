@@ -49,7 +49,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
-from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
+from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import as_float
 from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_values
 
@@ -203,28 +203,13 @@ class HarmlessDifferences:
     def _worst(self) -> Floats:
         return self._measured.worst
 
-    @cached_property
-    def _beyond(self) -> Bools:
-        return beyond_rounding(self._measured)
-
-    @cached_property
-    def _calls_modules(self) -> bool:
-        """Whether both sides call a module: without one, no entry is inside of a module."""
-        pairs = zip(self._table.keys, self._table.entries, strict=True)
-        return any(is_module(key) and pair.of_both for key, pair in pairs)
-
     def _is_harmless(self, entry: int) -> bool:
         key = self._table.keys[entry]
         if entry not in self._differ_without_masks:
             return True
         if key.parent in OF_PARAMETERS:
             return self._order.is_another(entry)
-        if self._gets_only_other_forms(entry):
-            return True
-        if not self._calls_modules or not self._may_be_harmless(entry):
-            return False
-        module = self._module_where_it_ends(entry)
-        return module is not None and not self._leaves_as_large(entry, module)
+        return self._gets_only_other_forms(entry)
 
     def _may_be_harmless(self, entry: int) -> bool:
         """Return whether an entry has no difference that is one whatever follows from it."""
@@ -415,7 +400,7 @@ class HarmlessDifferences:
     def _arises(self, entry: int) -> bool:
         """Return whether the difference of a call that both sides make arises in it, or inside of a module around it
         that returns other values of the same."""
-        arises = self._has_another_form(entry) or self._makes_others_of_same(entry)
+        arises = self._has_another_form(entry) or (self._makes_others_of_same(entry) and not self._is_right(entry))
         if arises and not self._has_argument_made_up_for(entry):
             return True
         is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
@@ -423,26 +408,28 @@ class HarmlessDifferences:
             return True
         return self._is_in_wrong_module(entry)
 
+    def _is_right(self, entry: int) -> bool:
+        """Return whether the golden run has what is made of the results of a call."""
+        return self.end.is_right(str(self._table.entries[entry].target))
+
     def _has_another_form(self, entry: int) -> bool:
-        """Return whether an argument, dtype or shape differs where both sides make the same calls: then it is what was
-        changed, and its effect may be below rounding in this step. In other code it is a part of it. Where the tensors
-        of a call are those of other calls, in both directions, or make the same result, so are its arguments; where the
-        data come in other pieces, lengths and positions are those of the pieces."""
-        if self._table.alone or self._has_other_pieces:
+        """Return whether an argument, dtype or shape differs where both sides make the same forward calls: then it is
+        what was changed, and its effect may be below rounding in this step. In other code it is a part of it. Where the
+        tensors of a call are those of other calls, in both directions, have the same elements in another shape, or make
+        the same result, so are its arguments; where the data come in other pieces, lengths and positions are those of
+        the pieces."""
+        if self._table.alone or self._has_other_pieces or self._table.keys[entry].phase != Phase.FORWARD.value:
             return False
-        differing = self._differing_rows_of(entry)
-        if all(self._kind[row] == RowKind.VALUE or self._is_gradient_of_one_side(row) for row in differing):
+        if all(self._kind[row] in (RowKind.VALUE, RowKind.NON_FINITE) for row in self._differing_rows_of(entry)):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
         others = bool(given) and all(self._kind[row] == RowKind.VALUE for row in given)
         if others and not self._rows(entry, Role.RESULT):
             return False
-        return not given or not all(map(self.sinks.row_has_twins, given))
+        return not given or not all(self.sinks.row_has_twins(row) or self._has_same_elements(row) for row in given)
 
-    def _is_gradient_of_one_side(self, row: int) -> bool:
-        (entry,) = self._table.entries_of([row])
-        of_result = self._kind[row] in _NOT_RETURNED and self._role[row] == Role.RESULT
-        return bool(of_result) and self._table.keys[entry].phase == Phase.BACKWARD.value
+    def _has_same_elements(self, row: int) -> bool:
+        return self.sinks.twins.hold_the_same(*self._table.tensors(row))
 
     @cached_property
     def _has_other_pieces(self) -> bool:
@@ -574,22 +561,6 @@ class HarmlessDifferences:
         infinite = [value for value in largest if math.isinf(value)]
         return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > MASKED)
 
-    def _leaves_as_large(self, entry: int, module: int) -> bool:
-        """Return whether results of an entry differ, and those of the module around it by about as much.
-
-        Where its results agree, what it was given counts: a mask, or a larger summand, hides the difference there.
-        """
-        rows = self._rows(entry, Role.RESULT) or self._rows(entry, Role.INPUT)
-        inside = max((float(self._worst[row]) for row in rows), default=0.0)
-        results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
-        return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
-
-    def is_in_closed_module(self, entry: int, name: str, construct: Mapping[str, Any]) -> bool:
-        """Return whether the innermost module of both sides around an entry of one side, of this name and with these
-        parents, is closed."""
-        module = next(self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None), None)
-        return module is not None and self._is_closed(module)
-
     def _rows(self, entry: int, role: Role) -> list[int]:
         """Return the rows of a role that differ."""
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
@@ -619,31 +590,6 @@ class HarmlessDifferences:
         rows = self._table.rows_of(entry)
         return [row for row in rows if self._role[row] == Role.INPUT and self._is_tensor(row)]
 
-    def _module_where_it_ends(self, entry: int) -> int | None:
-        """Return the closed module that a difference does not leave: the innermost one around an entry, or the module
-        itself. A module that gets other values, and so returns others, is passed if gradients show what leaves the
-        module around it."""
-        passed = False
-        for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
-            if self._is_closed(module) and (not passed or self._shows_gradients(module)):
-                own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
-                return module if all(map(self._is_further_result, own)) else None
-            if not self._only_passes_on(module):
-                return None
-            passed = True
-        return None
-
-    def _only_passes_on(self, module: int) -> bool:
-        """Return whether a module gets other tensors than in the other run, and has neither other parameters nor a
-        state."""
-        gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
-        return gets_others and not self._rows(module, Role.PARAMETER) and not self._keeps_state(module)
-
-    def _shows_gradients(self, module: int) -> bool:
-        """Return whether the gradients that leave a closed module were compared."""
-        backward = self._backward_of(module)
-        return backward is not None and not self._follows(backward) and any(self._results(backward))
-
     def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
         """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
         inside to outside."""
@@ -657,37 +603,6 @@ class HarmlessDifferences:
         """Return the backward entry of a call of a module, None where there is none."""
         name = in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value)
         return self._table.numbers_by_name[0].get(name)
-
-    def _is_closed(self, module: int) -> bool:
-        """Return whether everything that leaves a module agrees, and was compared."""
-        if module not in self._closed:
-            self._closed[module] = self._table.entries[module].of_both and self._leaves_agree(module)
-        return self._closed[module]
-
-    def _leaves_agree(self, module: int) -> bool:
-        backward = self._backward_of(module)
-        results = list(self._results(module))
-        if not results or (backward is not None and not self._table.entries[backward].of_both):
-            return False
-        follows = backward is not None and self._follows(backward)
-        results += [] if backward is None or follows else self._results(backward)
-        wrong = (row for row in results if self._kind[row] == RowKind.UNCHECKED or self._differs(row))
-        if not all(map(self._is_further_result, wrong)):
-            return False
-        if follows:
-            return True
-        inside = path_of(self._table.keys[module].stem)
-        return not any(_is_inside(key, inside) for key in self._wrong_gradients)
-
-    def _follows(self, backward: int) -> bool:
-        """Return whether the gradients that reach a module differ beyond rounding, and by about as much as those that
-        leave it. Where none leaves it, as from the first layer, the gradients of its parameters show what it makes."""
-        if not any(self._results(backward)):
-            return False
-        rows = self._table.rows_of(backward)
-        reached = [float(self._worst[row]) for row in rows if self._role[row] == Role.INPUT and self._beyond[row]]
-        leaving = [float(self._worst[row]) for row in self._rows(backward, Role.RESULT)]
-        return bool(reached) and max(reached) >= _AS_LARGE * max(leaving, default=0.0)
 
     def _results(self, entry: int) -> Iterator[int]:
         """Yield the rows of the tensors that an entry returns."""
@@ -709,18 +624,6 @@ class HarmlessDifferences:
     def _is_tensor(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]
         return leaf is not None and is_tensor(leaf.raw)
-
-    @cached_property
-    def _wrong_gradients(self) -> list[EntryKey]:
-        """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
-        called = {key.stem for number, key in enumerate(self._table.keys) if self._table.entries[number].of_both}
-        wrong = {number for number in self.differing if number in self._differ_without_masks}
-        return [
-            key
-            for number, key in enumerate(self._table.keys)
-            if key.phase == Phase.PARAMETERS_GRAD.value
-            and (number in wrong or (key.stem in called and not self._table.entries[number].of_both))
-        ]
 
 
 def _largest(raw: Mapping[str, Any]) -> float:

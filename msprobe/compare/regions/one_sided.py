@@ -30,7 +30,6 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.inputs.structure import STRUCTURE
 from msprobe.compare.records.call_modes import CallModes, validates
-from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
     OF_PARAMETERS,
     OPTIMIZER,
@@ -171,7 +170,7 @@ class OneSidedCalls:
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, excused)
+            lost = self._is_lost_gradient(number, key)
         if lost:
             return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -195,14 +194,6 @@ class OneSidedCalls:
         """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
         stems, calls = self._paired_calls[self.table.entries[number].target is None]
         return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
-
-    def _dies_out(self, number: int, key: EntryKey, excused: WithoutConsequence) -> bool:
-        """Return whether a lost gradient is one inside a module whose own gradients agree."""
-        pair = self.table.entries[number]
-        name, construct = pair.name, (self.dumps.target if pair.golden is None else self.dumps.golden).construct
-        if is_module(key):
-            name = parent_of(construct, in_phase(name, Phase.FORWARD.value)) or ""
-        return key.phase == Phase.BACKWARD.value and excused.differences.is_in_closed_module(number, name, construct)
 
     def _is_lost_call(self, number: int, key: EntryKey) -> bool:
         """Return whether a forward call is a result by itself: a weight update, a collective or a module, of which

