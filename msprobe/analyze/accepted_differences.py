@@ -83,7 +83,7 @@ class _Acceptance:
         self._before, self._judged = before, comparison.judged
         self._rows = np.zeros(comparison.table.row_count, np.bool_)
         self._alone: set[int] = set()
-        self._first, self._origin = len(comparison.table.entries), comparison.table.origin
+        self._first = len(comparison.table.entries)
         if before > 0.0:
             self._judge_again()
 
@@ -92,15 +92,9 @@ class _Acceptance:
         if found.entry == len(self.comparison.table.entries):  # no call is named, but settings
             self.comparison = replace(self.comparison, settings_accepted=True)
             return True
-        table, count = self.comparison.table, (int(self._rows.sum()), len(self._alone))
-        origin = table.origin
-        if origin is not None and origin.entry == found.entry:
-            self._alone.update(number for number in (origin.target, origin.golden) if number is not None)
-            self._rows[origin.row] = True
-            self._first = min(self._first, found.entry, origin.boundary)
-        else:
-            for number in {found.entry, *self._named(found.description)}:
-                self._accept_entry(number, found, entry)
+        count = int(self._rows.sum()), len(self._alone)
+        for number in {found.entry, *self._named(found.description)}:
+            self._accept_entry(number, found, entry)
         if (int(self._rows.sum()), len(self._alone)) == count:
             return False
         self._judge_again()
@@ -138,7 +132,7 @@ class _Acceptance:
         return None if leaf is None else slot_of(leaf)
 
     def _judge_again(self) -> None:
-        """Give the rows of accepted differences, and what follows from them, their kinds; find the next origin."""
+        """Give the rows of accepted differences, and what follows from them, their kinds."""
         measured, old = self.comparison.measured, self._judged
         kind, self.spread = follow(measured, old.kind, self._rows, self._first, self._before)
         level = np.where(np.isin(kind, _NEW), np.minimum(old.level, Level.WARNING), old.level)
@@ -150,8 +144,6 @@ class _Acceptance:
             return
         table, judged = self.comparison.table, self.comparison.judged
         kind, level = judged.kind.copy(), judged.level.copy()
-        if table.origin is not None and table.origin.entry == entry:
-            entry = table.origin.boundary  # the values before it are what they were
         start, end = int(table.starts[entry]), int(table.starts[entry + 1])
         level[start:end] = np.where(kind[start:end] > RowKind.UNCHECKED, Level.ERROR, level[start:end])
         later = ~self._rows
@@ -162,30 +154,18 @@ class _Acceptance:
     def _set(self, kind: Ints, level: Ints) -> None:
         comparison, old = self.comparison, self._judged
         judged = Judged(level, kind, old.noise, old.times, old.tolerance)
-        table = self._table(judged)
+        table = self._table()
         levels = row_levels(table, judged, comparison.policy)
         self.comparison = replace(comparison, table=table, judged=judged, row_levels=levels, end=None)
 
-    def _table(self, judged: Judged) -> LeafTable:
-        """Return the table with the accepted entries of one side, and with the origin of the next difference."""
+    def _table(self) -> LeafTable:
+        """Return the table with the accepted entries of one side."""
         table = self.comparison.table
         entries = list(table.entries)  # the new table holds it, too
         for number in self._alone:
             entries[number] = entries[number]._replace(absence=Absence.ACCEPTED)
         changed = {number: value for number, value in table.changed.items() if number not in self._alone}
-        table = replace(table, entries=entries, changed=changed, origin=None)
-        differing = table.entries_of((judged.kind > RowKind.UNCHECKED).nonzero()[0])
-        first = next((n for n in differing if entries[n].of_both and n not in table.harmless), -1)
-        calls, measured = self.comparison.one_sided, self.comparison.measured
-        assert calls is not None
-        origin = calls.origin(measured, calls.with_consequence(measured, judged), first)
-        if self._origin is not None and self._origin.entry not in self._alone:
-            absence = calls.absence(self._origin.entry, measured, judged)
-            entries[self._origin.entry] = entries[self._origin.entry]._replace(absence=absence)
-        if origin is not None and origin.entry not in self._alone:
-            entries[origin.entry] = entries[origin.entry]._replace(absence=None)
-        self._origin = origin
-        return replace(table, origin=origin)
+        return replace(table, entries=entries, changed=changed)
 
     def hidden(self) -> list[str]:
         """Return a sentence about the values in which another fault would not be seen."""

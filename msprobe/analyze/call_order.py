@@ -27,7 +27,8 @@ from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
-from msprobe.trace.likeness import same_values
+from msprobe.trace.leaves import element_count
+from msprobe.trace.likeness import is_part, same_values
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
 UNMADE = "a value that no recorded call returns"
@@ -190,7 +191,12 @@ def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, b
     return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
 
 
-def source_of_value(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
+def source_of_value(
+    table: LeafTable,
+    row: int,
+    before: int,
+    wrong: Callable[[int], Sequence[int]],
+) -> int | None:
     """Return the call that a wrong value comes from: the first of the calls of one run alone that make it, or a call of
     both runs that makes it of nothing wrong. None where no recorded call does.
 
@@ -203,9 +209,7 @@ def source_of_value(table: LeafTable, row: int, before: int, wrong: Callable[[in
         before: the entry that gets it.
         wrong: returns the rows of the wrong inputs of an entry.
     """
-    flows = [
-        ValueFlow(table, in_golden=in_golden, alone=_alone(table, in_golden=in_golden)) for in_golden in (False, True)
-    ]
+    flows = [own_flow(table, in_golden=in_golden) for in_golden in (False, True)]
     while True:
         leaves = table.target[row], table.golden[row]
         made = [
@@ -221,21 +225,54 @@ def source_of_value(table: LeafTable, row: int, before: int, wrong: Callable[[in
         row, before = rows[0], made[0]
 
 
-def one_sided_source(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
-    """Return the ``source_of_value`` where it is a call of one run alone, else None."""
-    number = source_of_value(table, row, before, wrong)
-    return None if number is None or table.entries[number].of_both else number
+def call_before(table: LeafTable, row: int, before: int, *, in_golden: bool) -> int | None:
+    """Return the call of one run alone that leads to the last one before an entry, behind the last call of both runs,
+    which an operation without a record may have made a value of. None where there is no such call.
+
+    Args:
+        table: both dumps.
+        row: the value.
+        before: the entry that gets it, or the first one inside of it; of a result the entry that returns it.
+        in_golden: whether the run is the golden run.
+    """
+    leaf, key = table.leaf(int(in_golden), row), table.keys[before]
+    if leaf is None or not is_tensor(leaf.raw):
+        return None
+    flow = own_flow(table, in_golden=in_golden)
+    around = key.stem if leaf.slot == OUTPUT else key.parent
+    behind = False
+    for number in range(before - 1, -1, -1):
+        behind |= table.entries[number].of_both and table.keys[number].phase == key.phase
+        if number not in flow.alone or table.keys[number].phase != Phase.FORWARD.value or not is_own(table, number):
+            continue
+        made = list(flow.values_of(number, OUTPUT))
+        parent = table.keys[number].parent
+        beside = number == before - 1 and bool(parent) and parent == around
+        unused = parent == key.parent and not flow.is_shown(number)
+        whole = (unused or not behind) and any(element_count(raw) == element_count(leaf.raw) for raw in made)
+        part = unused and any(is_part(raw, leaf.raw) or is_part(leaf.raw, raw) for raw in made)
+        if beside or whole or part:
+            return flow.chain(number)[0]
+    return None
 
 
-def _alone(table: LeafTable, *, in_golden: bool) -> set[int]:
-    """Return the entries that one side alone has."""
-    return {number for number, pair in enumerate(table.entries) if pair[not in_golden] is None}
+def is_own(table: LeafTable, entry: int) -> bool:
+    """Return whether an entry is a call that the program of one run alone makes: the other one may have made it, and
+    recorded it."""
+    pair = table.entries[entry]
+    return not pair.of_both and pair.absence in (*_UNEXCUSED, Absence.OTHER_PROGRAM)
+
+
+def own_flow(table: LeafTable, *, in_golden: bool) -> ValueFlow:
+    """Return the values of one side, and what it alone calls."""
+    alone = {number for number, pair in enumerate(table.entries) if pair[not in_golden] is None}
+    return ValueFlow(table, in_golden=in_golden, alone=alone)
 
 
 def _maker(table: LeafTable, row: int, before: int, *, in_golden: bool) -> int | None:
     """Return the last call before an entry that made the value of a row on one side; None where none did."""
     leaf = (table.target, table.golden)[in_golden][row]
-    flow = ValueFlow(table, in_golden=in_golden, alone=_alone(table, in_golden=in_golden))
+    flow = own_flow(table, in_golden=in_golden)
     return None if leaf is None else flow.maker(leaf.raw, before)
 
 

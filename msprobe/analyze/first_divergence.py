@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from msprobe.analyze.call_order import (
     UNMADE,
+    call_before,
     call_instead,
     exchanged_call,
+    is_own,
     moved_call,
-    one_sided_source,
     other_value,
+    own_flow,
     source_of_value,
 )
 from msprobe.analyze.causes.changed_lines import name_changed_line
@@ -42,8 +44,7 @@ from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.records.source_lines import from_source
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
-from msprobe.compare.rows.summary import FirstDivergence, KindText, set_place
-from msprobe.compare.table.table import Origin
+from msprobe.compare.rows.summary import FirstDivergence, set_place
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
@@ -109,11 +110,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         if merged and (row := wrong_update(self.table, *self._judged)) is not None:
             self.place_told, entry = True, int(self.table.entry_of_row()[row])
             return Divergence(entry, self.result(entry, row, self.module(entry), WRONG_UPDATE))
-        entry, origin = int(diverging[0]), self.table.origin
-        if origin is not None and origin.boundary == entry:
-            entry = origin.entry
-        else:
-            entry = self._wrong_parameter(diverging.tolist()) or entry
+        entry = self._wrong_parameter(diverging.tolist()) or int(diverging[0])
         return Divergence(entry, self._describe(entry))
 
     def _wrong_parameter(self, diverging: Sequence[int]) -> int | None:
@@ -137,8 +134,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         return all(kinds[row] == RowKind.SHAPE for row in self.differing_rows(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
-        if self.table.origin is not None and self.table.origin.entry == entry:
-            return self._origin(self.table.origin)
+        if (description := self._own_calls(entry)) is not None:
+            return description
         if not self._updated(entry):
             entry = self._cause_inside(self._effect_in_backward(entry))
         pair = self.table.entries[entry]
@@ -156,7 +153,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             self._unused,
             self._exchanged,
             self.cut_term,
-            self._one_sided_input,
             self._unexplained_input,
             self.cut_gradient,
             self.result_of_model,
@@ -360,13 +356,45 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         near = source and source != self.source(call).own.source
         return f"; the call before it, {self.table.entries[before].sided}, agrees ({source})" if near else ""
 
-    def _one_sided_input(self, entry: int) -> FirstDivergence | None:
-        """Describe a call by the call of one run that its wrong input comes from, though excused by itself."""
-        rows = self._without_masks(self.tensor_inputs(entry))
-        if not rows or self.comparison.target.merged or self.table.keys[entry].phase != Phase.FORWARD.value:
+    def _own_calls(self, entry: int) -> FirstDivergence | None:
+        """Describe a call by the calls that each run makes alone, and of which its wrong input comes: backwards through
+        what has no counterpart in the other run, or else just before it."""
+        wrong = self.differing_rows(entry, Role.PARAMETER) or self._updated(entry)
+        if wrong or self.comparison.target.merged or not self.table.entries[entry].of_both:
             return None
-        number = one_sided_source(self.table, rows[0], self._begin(entry), self.tensor_inputs)
-        return None if number is None else self._missing_before(number, entry, rows[0])
+        if self.table.loose and self.table.keys[entry].phase != Phase.FORWARD.value:
+            return None  # what a program calls on the way of a gradient says less than the gradient
+        numbers = self.entry_by_name(entry)
+        for call in (entry, *(numbers[name] for name in self.ancestors(entry) if name in numbers)):
+            rows = self._without_masks(self.tensor_inputs(call)) or (self._own_results(call) if call == entry else [])
+            if not rows or not self._may_be_made_otherwise(rows[0]):
+                continue
+            target, golden = (self._own_maker(side, call, rows[0]) for side in (0, 1))
+            if target is None and golden is None and call == entry:
+                begin = self._begin(entry) if self.tensor_inputs(entry) else entry
+                target, golden = (call_before(self.table, rows[0], begin, in_golden=bool(side)) for side in (0, 1))
+            if target is not None or golden is not None:
+                return self._described(target, golden, call, rows[0])
+        return None
+
+    def _may_be_made_otherwise(self, row: int) -> bool:
+        """Return whether a wrong value of a row has one dtype and as many elements on both sides: else a call is a pair
+        by chance, or another precision is meant."""
+        kind, tensors = self.comparison.judged.kind[row], self.table.tensors(row)
+        return bool(kind != RowKind.DTYPE) and len({element_count(raw) for raw in tensors}) == 1
+
+    def _own_results(self, entry: int) -> list[int]:
+        """Return the wrong results of a module, or of what gets nothing: other calls have made them."""
+        inputs = any(self.comparison.measured.role[row] == Role.INPUT for row in self.table.rows_of(entry))
+        return self.differing_rows(entry, Role.RESULT) if self.is_module(entry) or not inputs else []
+
+    def _own_maker(self, side: int, entry: int, row: int) -> int | None:
+        """Return the first call that a side alone makes of those by which a value of a call of both becomes wrong."""
+        leaf, name = self.table.leaf(side, row), self.table.entries[entry][side]
+        numbers, makers_of = self.table.numbers_by_name[side], self.comparison.step_end().makers_of
+        made = () if leaf is None else map(numbers.__getitem__, makers_of(str(name), leaf.raw, side))
+        first = next((one for one in made if is_own(self.table, one)), None)
+        return None if first is None else own_flow(self.table, in_golden=bool(side)).outermost(first)
 
     def _update_before(self, entry: int, row: int) -> FirstDivergence | None:
         """Describe what makes a parameter wrong by the call of its update in this step: calls of optimizers may be
@@ -387,6 +415,13 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         """Describe a call that one run alone makes, and the value of a later call that shows it."""
         description = self._missing(number)
         description.reason += f"; then {self.name(entry)}: {self.reason(row)}"
+        add_figures(description, self.comparison, row)
+        leaf = self.table.target[row] or self.table.golden[row]
+        if self.table.keys[entry].phase != Phase.FORWARD.value and leaf is not None and self.module(number) is None:
+            # a gradient hook: what it changes says more than the call
+            description.module, description.slot = self.module(entry), slot_of(leaf)
+        if self.table.entries[number].target is None:
+            self._set_place_in_target(description, number, entry, row)
         return description
 
     def _begins_model(self, entry: int) -> bool:
@@ -453,49 +488,33 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         set_place(description, self.source(entry))
         return description
 
-    def _origin(self, origin: Origin) -> FirstDivergence:
-        """Describe calls of one side in which a difference arises, by the first value of both sides that shows it."""
-        moved = moved_call(self.table, origin.entry)
-        if moved is not None:
-            return self.build(origin.entry, None, "order", moved.text, self.module(origin.entry), moved.pair)
-        leaf = self.table.target[origin.row] or self.table.golden[origin.row]
-        slot = "" if leaf is None else f"{slot_of(leaf)} of "
-        shown = f"{slot}{self.table.entries[origin.boundary].sided}: {self.reason(origin.row)}"
-        names = [None if entry is None else self.name(entry) for entry in (origin.target, origin.golden)]
-        target, golden = names
-        if target is not None and golden is not None:
-            kind: KindText = "value"
-            text = f"the target calls {target} here, the golden run {golden}; then {shown}"
-        else:
-            kind = "missing_in_target" if target is None else "missing_in_golden"
-            side, other = ("golden run", "target") if target is None else ("target", "golden run")
-            instead = self._instead(origin.entry, golden_only=target is None)
-            text = f"the {side} records {target or golden}, the {other} does not{instead}; then {shown}"
-        module = self.calling_module(origin.entry)
-        in_backward = self.table.keys[origin.boundary].phase != "forward"
-        if module is None and in_backward:  # a gradient hook: what it changes says more than the call
-            module = self.module(origin.boundary)
-        description = self.build(origin.entry, None, kind, text, module, EntryPair(target, golden))
-        if module is not None and in_backward and leaf is not None and self.module(origin.entry) is None:
-            description.slot = slot_of(leaf)
-        add_figures(description, self.comparison, origin.row)
-        if target is None:
-            self._set_place_in_target(description, origin)
+    def _described(self, target: int | None, golden: int | None, shown: int, row: int) -> FirstDivergence:
+        """Describe calls that each run makes alone by the first value of both that shows them."""
+        first = golden if target is None else target
+        assert first is not None
+        if (moved := moved_call(self.table, first)) is not None:
+            return self.build(first, None, "order", moved.text, self.module(first), moved.pair)
+        if target is None or golden is None:
+            return self._missing_before(first, shown, row)
+        names = EntryPair(self.name(target), self.name(golden))
+        text = f"the target calls {names.target} here, the golden run {names.golden}; then {self.name(shown)}: "
+        description = self.build(first, None, "value", text + self.reason(row), self.calling_module(first), names)
+        add_figures(description, self.comparison, row)
         return description
 
-    def _set_place_in_target(self, description: FirstDivergence, origin: Origin) -> None:
+    def _set_place_in_target(self, description: FirstDivergence, lacking: int, shown: int, row: int) -> None:
         """Say where the target goes on where a call of the golden run is missing: the call that gets another value, or
         the one around it in the module of the missing call; of a result the outermost call that returns it to its
         module."""
-        leaf, place = self.table.target[origin.row], origin.boundary
+        leaf, place = self.table.target[row], shown
         if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw):
             flow = ValueFlow(self.table, in_golden=False, alone=frozenset(self.table.alone))
-            maker = flow.maker(leaf.raw, origin.boundary)
-            around = range(origin.boundary - 1, -1 if maker is None else maker, -1)
+            maker = flow.maker(leaf.raw, shown)
+            around = range(shown - 1, -1 if maker is None else maker, -1)
             returns = next((number for number in around if _returns(flow, number, leaf.raw)), maker)
             place = place if returns is None else returns
         else:
-            module = path_of(self.table.keys[origin.entry].parent)
+            module = path_of(self.table.keys[lacking].parent)
             numbers = self.table.numbers_by_name[0]
             calls = [place, *(numbers[name] for name in self.ancestors(place) if name in numbers)]
             place = next((one for one in calls if path_of(self.table.keys[one].parent) == module), place)
@@ -542,7 +561,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         numbers = self.entry_by_name(entry)
         for name in self.ancestors(entry):
             number = numbers.get(name)
-            if number is None or not self._is_one_sided(number):
+            if number is None or self.table.entries[number].of_both:
                 break
             entry = number
         return entry

@@ -35,10 +35,7 @@ def magnified_rounding(comparison: Comparison, entry: int) -> str:
 
 
 def _rows(comparison: Comparison, entry: int) -> list[int]:
-    """Return the rows of an entry that differ, or the one that shows the difference of an origin."""
-    origin = comparison.table.origin
-    if origin is not None and entry in (origin.entry, origin.boundary):
-        return [origin.row]
+    """Return the rows of an entry that differ."""
     return [row for row in comparison.table.rows_of(entry) if comparison.judged.kind[row] > RowKind.UNCHECKED]
 
 
@@ -55,8 +52,7 @@ def _module_around(comparison: Comparison, entry: int) -> int | None:
     """Return the innermost call of a module of both sides around a forward call in a region of one side, None where
     there is none."""
     table, enclosing = comparison.table, comparison.measured.enclosing
-    origin = table.origin
-    if origin is None or entry != origin.entry or table.keys[entry].phase != Phase.FORWARD.value:
+    if not table.alone or table.keys[entry].phase != Phase.FORWARD.value:
         return None
     around = int(enclosing[entry])
     while around >= 0 and not table.entries[around].of_both:

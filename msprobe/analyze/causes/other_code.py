@@ -37,16 +37,25 @@ class OtherCode(ComparedEntries):
         read = self._read_otherwise() if self.comparison.step_end().sinks.are_of_other_code else None
         if read is not None:
             return len(self.table.entries), read
-        stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(entry)
+        stretch = (
+            None if self._is_of_wrong_parameter(entry, description) else self._stretch(self._named(entry, description))
+        )
         if stretch is None:
             return entry, description
         numbers = self.table.numbers_by_name[0]
         first, last = numbers[stretch.first], numbers[stretch.boundary.call.name]
         named = numbers.get(description.target or "", entry)
-        if not (self.table.entries[entry].of_both and first <= named <= last and first <= entry):
+        if not (
+            self.table.entries[self._named(entry, description)].of_both and first <= named <= last and first <= entry
+        ):
             entry, description = first, self._described(first, stretch)
         description.stretch = self._lines(stretch)
         return entry, description
+
+    def _named(self, entry: int, description: FirstDivergence) -> int:
+        """Return the entry that a description names: calls of one run may stand for one of both."""
+        target, golden = self.table.numbers_by_name
+        return target.get(description.target or "", golden.get(description.golden or "", entry))
 
     def end(self) -> tuple[int, FirstDivergence] | None:
         """Return the first divergence and its entry where no pair of calls differs, but the losses, or what the

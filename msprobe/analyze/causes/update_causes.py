@@ -138,8 +138,7 @@ def _other_precision(description: FirstDivergence) -> str:
 def _scaled(comparison: Comparison, entry: int) -> str:
     """Return by which factor the gradients of the target are larger from the first one on; "" where there is none."""
     table = comparison.table
-    shown = entry if table.origin is None or table.origin.entry != entry else table.origin.boundary
-    if table.keys[shown].phase == Phase.FORWARD.value:
+    if table.keys[entry].phase == Phase.FORWARD.value:
         return ""
     from msprobe.compare.exemptions.gradients.scaled_losses import factor_of_gradients  # where gradients differ
 

@@ -123,14 +123,6 @@ class HarmlessDifferences:
             for row, one in zip(differing, others, strict=True)
         )
 
-    def kinds_of_consequence(self) -> Ints:
-        """Return the kinds of all rows, in which a mask that a module gets in another form, and what it alone explains,
-        is no difference: calls that make such a value are no origin of another one."""
-        kinds = self._kind.copy()
-        kinds[(kinds == RowKind.VALUE) & (self._kind_without_masks <= RowKind.UNCHECKED)] = RowKind.NONE
-        kinds[self._other_forms] = RowKind.NONE
-        return kinds
-
     @cached_property
     def _other_forms(self) -> list[int]:
         return [row for row in (self._kind >= RowKind.DTYPE).nonzero()[0].tolist() if self._is_other_form(row)]
@@ -284,17 +276,30 @@ class HarmlessDifferences:
 
     def ending_with_step(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries whose differences do not leave the step (see ``verdict.sinks``)."""
+        if not self.sinks.agree and self._table.alone and self.sinks.forward_agrees:
+            return self._ending_forward(entries)
         if not self.sinks.agree:
             return frozenset(one for one in entries if self._has_another_shape(one) and self.sinks.ends_agree)
         return frozenset(one for one in entries if self._ends_with_step(one))
 
+    def _ending_forward(self, entries: Iterable[int]) -> frozenset[int]:
+        """Return those of these entries that end with a step of which gradients or updates alone are wrong: forward
+        calls, and the backward calls of those that are a pair by chance."""
+        differing = list(entries)
+        forward = (one for one in differing if self._table.keys[one].phase == Phase.FORWARD.value)
+        ending = frozenset(one for one in forward if self._ends_with_step(one))
+        by_chance = (one for one in ending if any(self._kind[row] == RowKind.SHAPE for row in self._results(one)))
+        backward = frozenset(map(self._backward_of, by_chance))
+        return ending.union(one for one in differing if one in backward)
+
     def _has_another_shape(self, entry: int) -> bool:
-        """Return whether a function of both sides has the same elements in another shape, and the arguments for it."""
-        rows = [] if is_module(self._table.keys[entry]) else self._differing_rows_of(entry)
+        """Return whether a call of both sides has the same elements in another shape, and the arguments for it."""
+        rows = self._differing_rows_of(entry)
         shaped = [row for row in rows if self._kind[row] == RowKind.SHAPE and self._is_tensor(row)]
         others = (row for row in rows if row not in shaped)
         return (
             bool(shaped)
+            and not self._rows(entry, Role.PARAMETER)
             and all(self._kind[row] == RowKind.ARGUMENT for row in others)
             and all(self.sinks.twins.hold_the_same(*self._table.tensors(row)) for row in shaped)
         )
@@ -409,8 +414,8 @@ class HarmlessDifferences:
         return self._is_in_wrong_module(entry)
 
     def _is_right(self, entry: int) -> bool:
-        """Return whether the golden run has what is made of the results of a call."""
-        return self.end.is_right(str(self._table.entries[entry].target))
+        """Return whether either run has what the other one makes of the results of a call."""
+        return all(self.end.is_right(str(self._table.entries[entry][side]), side) for side in (0, 1))
 
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same forward calls: then it is
@@ -429,7 +434,7 @@ class HarmlessDifferences:
         return not given or not all(self.sinks.row_has_twins(row) or self._has_same_elements(row) for row in given)
 
     def _has_same_elements(self, row: int) -> bool:
-        return self.sinks.twins.hold_the_same(*self._table.tensors(row))
+        return self._kind[row] == RowKind.SHAPE and self.sinks.twins.hold_the_same(*self._table.tensors(row))
 
     @cached_property
     def _has_other_pieces(self) -> bool:

@@ -4,14 +4,12 @@
 
 - A *lost result* is a divergence: the gradient of a call that both sides make, or of its parameters; the weight update
   of a step; a module or a collective whose values nothing shows that is recorded later (a whole pass more or less).
-- Where the first wrong value of a call of both sides comes from calls of one side, the first of them is the *origin*
-  (``regions.origin``), and a divergence.
 - All others are other code. Something recorded later shows their values, and agrees or differs by itself. Where nothing
   recorded later can show them, they are *not shown*: they are counted, and are no pass. The gradient of a parameter is
   shown by one of the same values that the other side alone has. What changes a tensor in place outside of all modules
   (an average of the weights) is a divergence where both sides do so, with other values.
 
-Two different programs are judged by ``exemptions.other_programs``; here only the origin is looked for. Runs without
+Two different programs are judged by ``exemptions.other_programs``. Runs without
 values (task ``structure``) and the policy ``reference`` take every such call for a difference.
 """
 
@@ -38,7 +36,6 @@ from msprobe.compare.records.entries import (
     entry_keys,
     is_module,
     parent_of,
-    parents_of,
     path_of,
 )
 from msprobe.compare.records.in_place_updates import works_in_place
@@ -49,10 +46,9 @@ from msprobe.compare.records.optimizer_steps import (
     other_settings,
     paired_steps,
 )
-from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.without_consequence import ConsequenceRules, WithoutConsequence
-from msprobe.compare.table.table import LeafTable, Origin
+from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
@@ -99,8 +95,8 @@ class OneSidedCalls:
     def judged(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
     ) -> tuple[LeafTable, StepEnd | None]:
-        """Return the table in which only those of these calls are a divergence that are lost, or an origin, and what
-        leaves the step where it was looked for.
+        """Return the table in which only those of these calls are a divergence that are lost, and what leaves the step
+        where it was looked for.
 
         The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
         ``HarmlessDifferences``.
@@ -108,59 +104,17 @@ class OneSidedCalls:
         if self.dumps.policy is Policy.REFERENCE or not self.alone:
             return self._rules.judged(measured, judged, again)
         excused = self._rules.lower_levels(measured, judged, again)
-        masks = excused.differences.masks
-        consequences = replace(judged, kind=excused.differences.kinds_of_consequence())
-        origin = self.origin(measured, consequences, excused.first_other)
         entries = list(self.table.entries)
         for number in self.alone:
-            is_origin = origin is not None and number == origin.entry
-            absence = None if is_origin else self._absence(number, excused)
-            entries[number] = entries[number]._replace(absence=absence)
+            entries[number] = entries[number]._replace(absence=self._absence(number, excused))
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        table = replace(self.table, entries=entries, origin=origin, harmless=excused.entries, masks=masks)
+        masks = excused.differences.masks
+        table = replace(self.table, entries=entries, harmless=excused.entries, masks=masks)
         return table, excused.differences.end
 
     @cached_property
     def _rules(self) -> ConsequenceRules:
         return ConsequenceRules(self.table, self.dumps, self.alone, self.contradictions)
-
-    def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
-        """Return verdicts by which an origin is looked for, see ``ConsequenceRules``."""
-        return self._rules.with_consequence(measured, judged)
-
-    def _modules_around(self, entry: int) -> Iterator[int]:
-        """Yield the calls of modules of both sides around a forward call, from inside to outside."""
-        if self.table.keys[entry].phase != Phase.FORWARD.value:
-            return
-        for name in parents_of(self.dumps.target.construct, self.table.entries[entry].target or ""):
-            number = self.table.numbers_by_name[0].get(name)
-            if number is not None and self.table.entries[number].of_both and is_module(self.table.keys[number]):
-                yield number
-
-    def origin(self, measured: Measured, judged: Judged, first: int) -> Origin | None:
-        """Return the call of one side in which the difference of the entry ``first`` arises; None where it is none."""
-        if not self.alone or first <= min(self.alone) or self._is_update(first):
-            return None
-        around = (first, *self._modules_around(first))
-        origins = (find_origin(self.table, measured, judged, self._flows, entry, first) for entry in around)
-        origin = next((found for found in origins if found is not None), None)
-        return None if origin is not None and self.table.loose and self._is_of_other_program(origin) else origin
-
-    def _is_update(self, entry: int) -> bool:
-        """Return whether an entry has parameters after an update that each side computes in its own way."""
-        return any(row in self.table.updated for row in self.table.rows_of(entry))
-
-    def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
-        """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
-        return self._absence(number, self._rules.of(measured, judged))
-
-    def _is_of_other_program(self, origin: Origin) -> bool:
-        """Return whether an origin in two different programs says less than what is judged there anyway: a lost layer
-        before the wrong value, or a wrong gradient after a forward call."""
-        if any(self.table.entries[number].absence is None for number in self.alone if number < origin.boundary):
-            return True
-        keys = self.table.keys
-        return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
 
     def _absence(self, number: int, excused: WithoutConsequence) -> Absence | None:
         key = self.table.keys[number]

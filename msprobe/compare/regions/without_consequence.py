@@ -33,11 +33,6 @@ class WithoutConsequence(NamedTuple):
     differences: HarmlessDifferences
     entries: frozenset[int]
 
-    @property
-    def first_other(self) -> int:
-        """The first entry of both sides that differs with consequence, -1 where none does."""
-        return next((number for number in self.differences.differing if number not in self.entries), -1)
-
 
 class ConsequenceRules(NamedTuple):
     """Finds what differs without consequence.
@@ -108,10 +103,6 @@ class ConsequenceRules(NamedTuple):
                 for row in self.table.rows_of(number)
             )
         )
-
-    def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
-        """Return verdicts by which an origin is looked for: what a module gets in another form is no difference."""
-        return replace(judged, kind=self._differences(measured, judged).kinds_of_consequence())
 
     def _differences(
         self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None

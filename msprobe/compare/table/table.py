@@ -113,27 +113,6 @@ class PartialTensors(NamedTuple):
         return row in self.unknown or (self.request is not None and row in self.request.excused)
 
 
-class Origin(NamedTuple):
-    """Where a difference arises that no call of both sides explains (see ``regions.origin``).
-
-    Args:
-        target: the call that only the target makes; None where it lacks a call of the golden run.
-        golden: the call that only the golden run makes, there; None where it has none.
-        boundary: the first entry of both sides that gets a wrong value from there.
-        row: the row of this value.
-    """
-
-    target: int | None
-    golden: int | None
-    boundary: int
-    row: int
-
-    @property
-    def entry(self) -> int:
-        """The call that is named: that of the target where it has one."""
-        return self.golden if self.target is None else self.target  # type: ignore[return-value]
-
-
 @dataclass(frozen=True, eq=False)
 class LeafTable:
     """Two dumps as one table: ``starts[e]:starts[e + 1]`` are the rows of entry ``e``.
@@ -162,9 +141,8 @@ class LeafTable:
     ``updated`` names by row the parameter of which the row has the value after a step, where each side has an optimizer
     of its own.
 
-    What the verdicts add: ``origin`` says where the first difference arises, if in calls of one side alone;
-    ``harmless`` are the entries of both sides that differ without consequence, ``masks`` the rows of masks that a
-    module gets in another form.
+    What the verdicts add: ``harmless`` are the entries of both sides that differ without consequence, ``masks`` the
+    rows of masks that a module gets in another form.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -196,7 +174,6 @@ class LeafTable:
     ended_from: int | None = None
     gradient_factor: float = 1.0
     updated: Mapping[int, str] = field(default_factory=dict)
-    origin: Origin | None = None
     harmless: frozenset[int] = frozenset()
     masks: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None

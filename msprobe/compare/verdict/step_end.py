@@ -52,9 +52,13 @@ class StepEnd:
             self._stretches[side] = self._searches[side].run(wrong)
         return self._stretches[side]
 
-    def is_right(self, call: str) -> bool:
-        """Return whether the golden run has what a forward call of the target returns, or what is made of it."""
-        return self._searches[0].is_right(call)
+    def makers_of(self, call: str, raw: Any, side: int) -> list[str]:
+        """Return the calls of a side by which a wrong value comes about that one of its forward calls gets."""
+        return self._searches[side].makers_of(call, raw)
+
+    def is_right(self, call: str, side: int = 0) -> bool:
+        """Return whether the other run has what a forward call returns, or what is made of it."""
+        return self._searches[side].is_right(call)
 
     def has_twins(self, call: str, side: int = 0) -> bool:
         """Return whether the other run has all that a forward call returns."""

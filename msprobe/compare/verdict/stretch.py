@@ -108,6 +108,15 @@ class StretchSearch:
         returned = () if call is None else call.returned
         return bool(returned) and all(id(value.root) in self._right for value in returned)
 
+    def makers_of(self, name: str, raw: Raw) -> list[str]:
+        """Return the calls by which a wrong value comes about that a call of the target gets, in the order of
+        execution: those that make values which the golden run has not."""
+        call = self._traces[0].by_name.get(name)
+        values = [] if call is None else [value for value in call.values if value.raw is raw]
+        numbers, _, _ = self._behind_twins(_Boundary(values[0], values)) if values else (set[int](), {}, False)
+        calls = (self._traces[0].calls[number] for number in sorted(numbers))
+        return [one.name for one in calls if one is not call]
+
     def run(self, sinks: Iterable[tuple[str, Raw]]) -> Stretch | None:
         """Return the stretch before the first wrong value; None where no forward call shows it.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.comparison import Comparison, compare_dumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.entries import Absence
@@ -58,22 +59,16 @@ def test_the_call_that_makes_the_first_wrong_value_is_the_origin(tmp_path: Path,
     wrong = run(DIVIDED, (ADD, call([tensor(3.0)], [tensor(3.5)])), last=3.5, end=4.5)
     sides = (run(HALVED), wrong) if turned else (wrong, run(HALVED))
     comparison = compared(tmp_path, *sides)
-    origin = comparison.table.origin
-    assert origin is not None
-    names = [None if entry is None else comparison.table.entries[entry].name for entry in origin[:2]]
-    assert names == ([None, ADD] if turned else [ADD, None])
-    assert comparison.table.entries[origin.boundary].name == LAST
-    first = int(comparison.row_levels.diverging.argmax())
-    assert comparison.table.entries[first].name == ADD
+    found = first_divergence(comparison)
+    assert found is not None and comparison.table.entries[found.entry].name == LAST
+    assert [found.description.target, found.description.golden] == ([None, ADD] if turned else [ADD, None])
 
 
 def test_calls_of_both_sides_that_stand_for_each_other_are_both_named(tmp_path: Path) -> None:
     other = (DIV, call([tensor(2.0)], [tensor(3.5)]))
     comparison = compared(tmp_path, run(other, last=3.5, end=4.5), run(HALVED))
-    origin = comparison.table.origin
-    assert origin is not None and origin.target is not None and origin.golden is not None
-    assert comparison.table.entries[origin.target].target == DIV
-    assert comparison.table.entries[origin.golden].golden == MUL
+    found = first_divergence(comparison)
+    assert found is not None and [found.description.target, found.description.golden] == [DIV, MUL]
 
 
 def test_a_call_that_nothing_follows_is_not_shown(tmp_path: Path) -> None:
