@@ -49,7 +49,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.leaves import element_count, slot_of
-from msprobe.trace.likeness import may_be_part, same_values
+from msprobe.trace.likeness import is_boolean, is_mask, may_be_part, same_values
 
 _GIVEN_OTHERWISE = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
 
@@ -278,7 +278,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         rows = self.tensor_inputs(entry)
         if not rows:
             return None
-        rows = self._without_masks(rows) or rows
         ancestors, numbers = list(self.ancestors(entry)), self.entry_by_name(entry)
         if (description := self._given_parameter(entry, rows[0])) is not None:
             return description
@@ -366,7 +365,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return None  # what a program calls on the way of a gradient says less than the gradient
         numbers = self.entry_by_name(entry)
         for call in (entry, *(numbers[name] for name in self.ancestors(entry) if name in numbers)):
-            rows = self._without_masks(self.tensor_inputs(call)) or (self._own_results(call) if call == entry else [])
+            rows = self.tensor_inputs(call) or (self._own_results(call) if call == entry else [])
             if not rows or not self._may_be_made_otherwise(rows[0]):
                 continue
             target, golden = (self._own_maker(side, call, rows[0]) for side in (0, 1))
@@ -441,16 +440,15 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
 
-    def _without_masks(self, rows: list[int]) -> list[int]:
-        """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
-        return [row for row in rows if row not in self.table.masks]
-
     def _without_forms(self, rows: list[int]) -> list[int]:
-        """Return the rows through which another value may enter a module: no mask, and in other code no argument that
-        is given otherwise, or not at all."""
-        rows = self._without_masks(rows)
-        kinds = self.comparison.judged.kind
-        return [row for row in rows if not self.table.alone or kinds[row] not in _GIVEN_OTHERWISE]
+        """Return the rows through which another value may enter a module: no mask in another form, and in other code no
+        argument that is given otherwise, or not at all."""
+        kinds, given = self.comparison.judged.kind, (row for row in rows if not self._is_mask(row))
+        return [row for row in given if not self.table.alone or kinds[row] not in _GIVEN_OTHERWISE]
+
+    def _is_mask(self, row: int) -> bool:
+        tensors, kind = self.table.tensors(row), self.comparison.judged.kind[row]
+        return bool(tensors) and bool(kind != RowKind.VALUE) and all(is_boolean(raw) or is_mask(raw) for raw in tensors)
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.

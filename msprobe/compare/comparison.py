@@ -261,7 +261,7 @@ def compare_dumps(
         dumps, table, measured, judged, end = pair.dumps, pair.table, pair.measured, pair.judged, None
         rules = pair.one_sided or _consequence_rules(table, dumps, judged, pair.contradictions)
         if rules is not None:
-            table, end = rules.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else pair.again)
+            table, end = rules.judged(measured, judged)
     earlier = history.updates
     history.add(table, measured, judged, (dumps.target, dumps.golden))
     levels = row_levels(table, judged, policy)
@@ -273,7 +273,6 @@ class _JudgedPair(NamedTuple):
     """Two dumps with the verdicts of all rows, before anything excuses a difference.
 
     Attributes:
-        again: judges other differences in the same way.
         contradictions: the rows of tensors whose files differ while their records are equal.
     """
 
@@ -284,7 +283,6 @@ class _JudgedPair(NamedTuple):
     remarks: Ints
     measured: Measured
     judged: Judged
-    again: Callable[[Measured], Judged]
     contradictions: tuple[int, ...]
     one_sided: OneSidedCalls | None
 
@@ -318,9 +316,8 @@ def _judged_pair(
         one_sided.set_aside(measured)
     floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)
     judged = judged_as(dumps.mode, measured, history, floor)
-    again = partial(judged_as, dumps.mode, history=history, floor=floor)
     remarks = facts.remarks
-    return _JudgedPair(dumps, table, tensors, metrics, remarks, measured, judged, again, contradictions, one_sided)
+    return _JudgedPair(dumps, table, tensors, metrics, remarks, measured, judged, contradictions, one_sided)
 
 
 def _consequence_rules(

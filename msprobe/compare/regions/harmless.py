@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,9 +48,9 @@ from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
-from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
+from msprobe.numerics.verdict import Floats, Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import as_float
-from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_values
+from msprobe.trace.likeness import EXACT, MASKED, is_float, same_values
 
 _AS_LARGE = 0.1
 _OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
@@ -69,7 +68,6 @@ class HarmlessDifferences:
         dumps: the dumps that it was made of.
         measured: the roles of all rows.
         judged: the verdicts of all rows.
-        again: judges other differences as these were judged; None where no tolerance applies.
 
     Attributes:
         end: what leaves the step.
@@ -81,19 +79,29 @@ class HarmlessDifferences:
         dumps: ComparedDumps,
         measured: Measured,
         judged: Judged,
-        again: Callable[[Measured], Judged] | None = None,
     ) -> None:
         self._table, self._dumps = table, (dumps.target, dumps.golden)
         self._construct, self._data = dumps.target.construct, dumps.target.data
         self.end = StepEnd(table, self._dumps, measured, judged, dumps.next_agrees)
         self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
-        self._closed: dict[int, bool] = {}
-        self._again = again
 
     @cached_property
     def entries(self) -> frozenset[int]:
-        """The numbers of these entries."""
+        """The calls for parameters that come in another order, and modules that get a mask in another form."""
         return frozenset(entry for entry in self.differing if self._is_harmless(entry))
+
+    def _is_harmless(self, entry: int) -> bool:
+        key = self._table.keys[entry]
+        if key.parent in OF_PARAMETERS:
+            return self._order.is_another(entry)
+        return is_module(key) and all(map(self._is_mask, self._differing_rows_of(entry))) and any(self._results(entry))
+
+    def _is_mask(self, row: int) -> bool:
+        """Return whether a row is what a call gets in another form, and no gradient goes to: the results show what it
+        does."""
+        tensors = self._table.tensors(row)
+        is_input = self._role[row] == Role.INPUT and self._kind[row] != RowKind.VALUE
+        return bool(is_input) and not any(raw.get("requires_grad") for raw in tensors)
 
     @cached_property
     def differing(self) -> list[int]:
@@ -124,61 +132,13 @@ class HarmlessDifferences:
         )
 
     @cached_property
-    def _other_forms(self) -> list[int]:
-        return [row for row in (self._kind >= RowKind.DTYPE).nonzero()[0].tolist() if self._is_other_form(row)]
-
-    @cached_property
-    def masks(self) -> frozenset[int]:
-        """The rows of masks that a module gets in another form."""
-        return frozenset(row for row in self._other_forms if self._is_mask(row))
-
-    @cached_property
-    def _kind_without_masks(self) -> Ints:
-        """The kinds of all rows where nobody looks at what modules get or return in another form, or not at all: a mask
-        of numbers, of truth values or none, and attention weights. What such a row explains would be judged as if its
-        whole call was wrong."""
-        rows = self._other_forms
-        if self._again is None or not rows:
-            return self._kind
-        parts = {
-            name: getattr(self._measured, name).copy() for name in ("kind", "element", "mean", "norm", "projection")
-        }
-        for values in parts.values():
-            values[rows] = 0
-        return self._again(replace(self._measured, **parts)).kind
-
-    def _is_other_form(self, row: int) -> bool:
-        """Return whether a module of both sides gets a value in another dtype or not at all, or returns none."""
-        kind, role = self._kind[row], self._role[row]
-        (entry,) = self._table.entries_of([row])
-        if role == Role.PARAMETER or not self._table.entries[entry].of_both or not is_module(self._table.keys[entry]):
-            return False
-        if kind in _NOT_RETURNED:
-            return True
-        return role == Role.INPUT and bool(kind == RowKind.DTYPE or self._is_mask_of_numbers(row))
-
-    def _is_mask_of_numbers(self, row: int) -> bool:
-        """Return whether a row is a mask of truth values on one side, and of numbers on the other: minus infinity, or
-        another shape, is a part of that form."""
-        tensors = self._table.tensors(row)
-        numbers = [raw for raw in tensors if not is_boolean(raw)]
-        return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
-
-    @cached_property
     def _differing_rows(self) -> NDArray[np.int64]:
-        """The rows that differ, also where nobody looks at masks, ascending."""
-        differs = self._kind > RowKind.UNCHECKED
-        differs &= (self._kind != RowKind.VALUE) | (self._kind_without_masks > RowKind.UNCHECKED)
-        return differs.nonzero()[0]
-
-    @cached_property
-    def _differ_without_masks(self) -> frozenset[int]:
-        """The entries of these rows."""
-        return frozenset(self._table.entries_of(self._differing_rows))
+        """The rows that differ, ascending."""
+        return (self._kind > RowKind.UNCHECKED).nonzero()[0]
 
     @cached_property
     def _rows_that_differ(self) -> dict[int, dict[int, list[int]]]:
-        """The rows that differ, also where nobody looks at masks, by entry and role."""
+        """The rows that differ, by entry and role."""
         rows = self._differing_rows
         found: dict[int, dict[int, list[int]]] = {}
         entries, roles = self._table.entry_of_row()[rows].tolist(), self._role[rows].tolist()
@@ -186,22 +146,9 @@ class HarmlessDifferences:
             found.setdefault(entry, {}).setdefault(role, []).append(row)
         return found
 
-    def _differs(self, row: int) -> bool:
-        """Return whether a row differs, also where nobody looks at masks."""
-        (entry,) = self._table.entries_of([row])
-        return row in self._rows_that_differ.get(entry, {}).get(int(self._role[row]), ())
-
     @cached_property
     def _worst(self) -> Floats:
         return self._measured.worst
-
-    def _is_harmless(self, entry: int) -> bool:
-        key = self._table.keys[entry]
-        if entry not in self._differ_without_masks:
-            return True
-        if key.parent in OF_PARAMETERS:
-            return self._order.is_another(entry)
-        return self._gets_only_other_forms(entry)
 
     def _may_be_harmless(self, entry: int) -> bool:
         """Return whether an entry has no difference that is one whatever follows from it."""
@@ -364,18 +311,9 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
+        if not all(map(self.sinks.row_has_twins, given)):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
-
-    def _is_shown_by(self, row: int, results: list[int]) -> bool:
-        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
-        mask in another form, of which a softmax makes the same."""
-        size = min(_largest(raw) for raw in self._table.tensors(row))
-        return all(
-            self._worst[one] <= _AS_LARGE * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
-            for one in results
-        )
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
@@ -536,24 +474,6 @@ class HarmlessDifferences:
             return True
         return all(self.sinks.are_shown_by_losses(row) or self.sinks.uses_agree(row) for row in results)
 
-    def _gets_only_other_forms(self, entry: int) -> bool:
-        """Return whether a module differs in nothing but the form of what it gets, and its results agree: no gradient
-        goes to a mask, so that its results show all that it does."""
-        if not is_module(self._table.keys[entry]) or self._table.keys[entry].phase != Phase.FORWARD.value:
-            return False
-        first = next(self._results(entry), None)
-        if first is None or self._kind[first] == RowKind.UNCHECKED or self._differs(first):
-            return False
-        wrong = [row for rows in self._rows_that_differ.get(entry, {}).values() for row in rows]
-        return all(self._is_further_result(row) or self._is_mask(row) for row in wrong)
-
-    def _is_mask(self, row: int) -> bool:
-        """Return whether a row is a tensor without gradient in another form, as a mask of numbers or of truth values
-        is."""
-        tensors = self._table.tensors(row)
-        is_input = self._role[row] == Role.INPUT and self._is_other_form(row)
-        return is_input and bool(tensors) and not any(raw.get("requires_grad") for raw in tensors)
-
     def _overflows(self, row: int) -> bool:
         """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask; a file
         that holds them while no statistic does was damaged."""
@@ -614,17 +534,6 @@ class HarmlessDifferences:
         for row in self._table.rows_of(entry):
             if self._role[row] == Role.RESULT and self._is_tensor(row):
                 yield row
-
-    def _is_further_result(self, row: int) -> bool:
-        """Return whether a row is a result of a forward call after the first one, that one side does not return
-        (attention weights): what uses it shows whether it is missing."""
-        (entry,) = self._table.entries_of([row])
-        if self._role[row] != Role.RESULT or self._kind[row] not in _NOT_RETURNED:
-            return False
-        if self._table.keys[entry].phase != Phase.FORWARD.value:
-            return False
-        first = next(self._results(entry))
-        return first != row and self._kind[first] != RowKind.UNCHECKED and not self._differs(first)
 
     def _is_tensor(self, row: int) -> bool:
         leaf = self._table.target[row] or self._table.golden[row]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -92,24 +92,20 @@ class OneSidedCalls:
                 kinds = measured.kind[rows.start : rows.stop]
                 kinds[kinds >= RowKind.MISSING_IN_GOLDEN] = RowKind.UNCHECKED
 
-    def judged(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> tuple[LeafTable, StepEnd | None]:
+    def judged(self, measured: Measured, judged: Judged) -> tuple[LeafTable, StepEnd | None]:
         """Return the table in which only those of these calls are a divergence that are lost, and what leaves the step
         where it was looked for.
 
-        The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
-        ``HarmlessDifferences``.
+        The kinds of their rows, and the levels of harmless differences, are set in ``judged``.
         """
         if self.dumps.policy is Policy.REFERENCE or not self.alone:
-            return self._rules.judged(measured, judged, again)
-        excused = self._rules.lower_levels(measured, judged, again)
+            return self._rules.judged(measured, judged)
+        excused = self._rules.lower_levels(measured, judged)
         entries = list(self.table.entries)
         for number in self.alone:
             entries[number] = entries[number]._replace(absence=self._absence(number, excused))
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
-        masks = excused.differences.masks
-        table = replace(self.table, entries=entries, harmless=excused.entries, masks=masks)
+        table = replace(self.table, entries=entries, harmless=excused.entries)
         return table, excused.differences.end
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -111,40 +111,8 @@ class ValueFlow:
             number += 1
         return outermost
 
-    def enclosing(self, entry: int) -> int:
-        """Return the outermost module call of this side alone around an entry; the entry itself where there is none."""
-        keys, outermost = self._table.keys, entry
-        for number in range(entry + 1, len(keys)):
-            if number not in self.alone or keys[number].phase != keys[entry].phase:
-                break
-            if keys[number].stem == keys[outermost].parent:
-                outermost = number
-        return outermost
-
-    def repeated(self, entry: int) -> int:
-        """Return the outermost module call of this side alone around an entry that is one call more of a module which
-        both sides call; the entry itself where there is none."""
-        keys, called = self._table.keys, self._called_by_both
-        outermost = entry
-        for number in range(entry + 1, len(keys)):
-            if number not in self.alone or keys[number].phase != keys[entry].phase:
-                break
-            if keys[number].stem == keys[outermost].parent and keys[number].stem in called:
-                outermost = number
-        return outermost
-
-    @cached_property
-    def _called_by_both(self) -> frozenset[str]:
-        entries = zip(self._table.entries, self._table.keys, strict=True)
-        return frozenset(key.stem for pair, key in entries if pair.of_both)
-
-    def chain(self, last: int, ends: Collection[int] = ()) -> list[int]:
-        """Return the calls of this side alone by which a value came about, ascending.
-
-        Args:
-            last: the call that made it.
-            ends: calls that are followed back no further.
-        """
+    def chain(self, last: int) -> list[int]:
+        """Return the calls of this side alone by which a value came about that the call ``last`` made, ascending."""
         chain: set[int] = set()
         waiting = [last]
         while waiting:
@@ -152,8 +120,6 @@ class ValueFlow:
             if entry in chain or entry not in self.alone:
                 continue
             chain.add(entry)
-            if entry in ends:
-                continue
             makers = (self.maker(raw, entry) for raw in self._inputs(entry))
             waiting += [maker for maker in makers if maker is not None]
         return sorted(chain)

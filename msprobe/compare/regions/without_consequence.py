@@ -6,7 +6,7 @@ is wrong in the end (``compare.verdict``), are warnings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,34 +50,25 @@ class ConsequenceRules(NamedTuple):
     alone: Set[int] = frozenset()
     contradictions: Sequence[int] = ()
 
-    def judged(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> tuple[LeafTable, StepEnd | None]:
+    def judged(self, measured: Measured, judged: Judged) -> tuple[LeafTable, StepEnd | None]:
         """Return the table of two dumps that make the same calls, with what differs without consequence, and what
-        leaves the step where it was looked for. These differences become warnings in ``judged``. ``again`` as in
-        ``HarmlessDifferences``."""
+        leaves the step where it was looked for. These differences become warnings in ``judged``."""
         if self.dumps.policy is Policy.REFERENCE:
             return self.table, None
-        excused = self.lower_levels(measured, judged, again)
-        masks, end = excused.differences.masks, excused.differences.end
-        if not excused.entries and not masks:
-            return self.table, end
-        return replace(self.table, harmless=excused.entries, masks=masks), end
+        excused = self.lower_levels(measured, judged)
+        table = replace(self.table, harmless=excused.entries) if excused.entries else self.table
+        return table, excused.differences.end
 
-    def lower_levels(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
-    ) -> WithoutConsequence:
+    def lower_levels(self, measured: Measured, judged: Judged) -> WithoutConsequence:
         """Return what ``of`` returns, and make warnings of it in ``judged``."""
-        excused = self.of(measured, judged, again)
+        excused = self.of(measured, judged)
         for rows in map(self.table.rows_of, excused.entries):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         return excused
 
-    def of(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> WithoutConsequence:
-        """Return what differs without consequence by these verdicts; ``again`` as in ``HarmlessDifferences``."""
-        differences = self._differences(measured, judged, again)
+    def of(self, measured: Measured, judged: Judged) -> WithoutConsequence:
+        """Return what differs without consequence by these verdicts."""
+        differences = HarmlessDifferences(self.table, self.dumps, measured, judged)
         damaged = self._damaged(judged) | self._sent(measured, judged, differences.differing)
         excused = differences.turned if self.table.loose else differences.turned | differences.entries
         excused -= damaged
@@ -103,8 +94,3 @@ class ConsequenceRules(NamedTuple):
                 for row in self.table.rows_of(number)
             )
         )
-
-    def _differences(
-        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
-    ) -> HarmlessDifferences:
-        return HarmlessDifferences(self.table, self.dumps, measured, judged, again)

@@ -141,8 +141,7 @@ class LeafTable:
     ``updated`` names by row the parameter of which the row has the value after a step, where each side has an optimizer
     of its own.
 
-    What the verdicts add: ``harmless`` are the entries of both sides that differ without consequence, ``masks`` the
-    rows of masks that a module gets in another form.
+    What the verdicts add: ``harmless`` are the entries of both sides that differ without consequence.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -175,7 +174,6 @@ class LeafTable:
     gradient_factor: float = 1.0
     updated: Mapping[int, str] = field(default_factory=dict)
     harmless: frozenset[int] = frozenset()
-    masks: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None
 
     @cached_property
