@@ -366,8 +366,8 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         numbers = self.entry_by_name(entry)
         for call in (entry, *(numbers[name] for name in self.ancestors(entry) if name in numbers)):
             rows = self.tensor_inputs(call) or (self._own_results(call) if call == entry else [])
-            if not rows or not self._may_be_made_otherwise(rows[0]):
-                continue
+            if not rows or self.comparison.judged.kind[rows[0]] == RowKind.DTYPE:
+                continue  # another precision may be meant
             target, golden = (self._own_maker(side, call, rows[0]) for side in (0, 1))
             if target is None and golden is None and call == entry:
                 begin = self._begin(entry) if self.tensor_inputs(entry) else entry
@@ -375,12 +375,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             if target is not None or golden is not None:
                 return self._described(target, golden, call, rows[0])
         return None
-
-    def _may_be_made_otherwise(self, row: int) -> bool:
-        """Return whether a wrong value of a row has one dtype and as many elements on both sides: else a call is a pair
-        by chance, or another precision is meant."""
-        kind, tensors = self.comparison.judged.kind[row], self.table.tensors(row)
-        return bool(kind != RowKind.DTYPE) and len({element_count(raw) for raw in tensors}) == 1
 
     def _own_results(self, entry: int) -> list[int]:
         """Return the wrong results of a module, or of what gets nothing: other calls have made them."""

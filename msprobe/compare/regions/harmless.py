@@ -388,17 +388,19 @@ class HarmlessDifferences:
             return False  # a gradient that several slots share may lie in any of them
         if entry in self._of_other_code and not any(map(self._has_another_order, self._rows(entry, Role.RESULT))):
             return False
-        in_order = entry <= self._first_in_another_order
-        results = (
-            self._kind[row] == RowKind.VALUE and (in_order or not self._has_another_order(row))
-            for row in self._rows(entry, Role.RESULT)
-        )
-        if self._measured.other_formats.any() and all(map(self._is_nearly_equal, self._rows(entry, Role.RESULT))):
+        results = self._rows(entry, Role.RESULT)
+        if self._measured.other_formats.any() and all(map(self._is_nearly_equal, results)):
             return False  # a weight in bytes is off by the same for all rows of a batch
+        if self._table.alone and all(map(self.sinks.is_at_tolerance, results)):
+            return False  # other code rounds otherwise
+        in_order = entry <= self._first_in_another_order
         given = self._given_tensors(entry)
         others = self._rows(entry, Role.INPUT) or self._rows(entry, Role.PARAMETER)
         same = not others and all(map(self._is_nearly_equal, given))
-        return bool(given) and same and any(results)
+        return bool(given) and same and any(self._is_other_result(row, in_order=in_order) for row in results)
+
+    def _is_other_result(self, row: int, *, in_order: bool) -> bool:
+        return bool(self._kind[row] == RowKind.VALUE) and (in_order or not self._has_another_order(row))
 
     @cached_property
     def _of_other_code(self) -> frozenset[int]:
@@ -434,11 +436,11 @@ class HarmlessDifferences:
     def _is_shown_gradient(self, row: int) -> bool:
         """Return whether the other side has a gradient that one side alone passes on from here, or nothing is trained
         by it: the gradient of a constant, or of frozen calls, which recomputation may need. Of two calls that get
-        gradients of other shapes, which are a pair by chance, none passes on what the other does."""
+        gradients of other shapes or dtypes, which are a pair by chance, none passes on what the other does."""
         if self._kind[row] not in _NOT_RETURNED or self.sinks.row_has_twins(row) or self._has_all_gradients:
             return True
         (entry,) = self._table.entries_of([row])
-        return any(self._kind[given] == RowKind.SHAPE for given in self._rows(entry, Role.INPUT))
+        return any(self._kind[given] in (RowKind.SHAPE, RowKind.DTYPE) for given in self._rows(entry, Role.INPUT))
 
     @cached_property
     def _has_all_gradients(self) -> bool:

@@ -230,13 +230,14 @@ class Sinks:
         rows = [row for row in self._table.rows_of(entry) if self._kind[row] > RowKind.UNCHECKED]
         is_gradient = self._table.keys[entry].phase == Phase.BACKWARD.value
         may_be_near = self._two_precisions or entry not in self.updates.calls
-        near = is_gradient or (may_be_near and all(map(self._is_at_tolerance, rows)))
+        near = is_gradient or (may_be_near and all(map(self.is_at_tolerance, rows)))
         if self._table.alone and near:
             return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
         return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
 
-    def _is_at_tolerance(self, row: int) -> bool:
+    def is_at_tolerance(self, row: int) -> bool:
+        """Return whether a row differs by no more than other code may round otherwise."""
         if self._kind[row] != RowKind.VALUE:
             return False
         # a weight in bytes is off by the same for all rows of a batch, which no tolerance of a call knows
