@@ -38,6 +38,7 @@ from msprobe.analyze.compared_entries import OTHER_VALUE, OWN_ARGUMENT, UNRECORD
 from msprobe.compare.after_backward.gradient_trails import module_with_wrong_gradient
 from msprobe.compare.agreement import agreement_of
 from msprobe.compare.comparison import Comparison
+from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.call_source import call_source, in_phase, module_text
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, path_of
 from msprobe.compare.records.run_end import has_raised
@@ -358,8 +359,10 @@ class _DivergenceSearch(CutGradients, MergedRanks):
     def _own_calls(self, entry: int) -> FirstDivergence | None:
         """Describe a call by the calls that each run makes alone, and of which its wrong input comes: backwards through
         what has no counterpart in the other run, or else just before it."""
+        if not self.table.alone or self.comparison.target.merged or self.comparison.policy is Policy.REFERENCE:
+            return None
         wrong = self.differing_rows(entry, Role.PARAMETER) or self._updated(entry)
-        if wrong or self.comparison.target.merged or not self.table.entries[entry].of_both:
+        if wrong or not self.table.entries[entry].of_both:
             return None
         if self.table.loose and self.table.keys[entry].phase != Phase.FORWARD.value:
             return None  # what a program calls on the way of a gradient says less than the gradient
@@ -500,7 +503,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         module."""
         leaf, place = self.table.target[row], shown
         if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw):
-            flow = ValueFlow(self.table, in_golden=False, alone=frozenset(self.table.alone))
+            flow = own_flow(self.table, in_golden=False)
             maker = flow.maker(leaf.raw, shown)
             around = range(shown - 1, -1 if maker is None else maker, -1)
             returns = next((number for number in around if _returns(flow, number, leaf.raw)), maker)
