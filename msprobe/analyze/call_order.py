@@ -191,12 +191,7 @@ def other_value(table: LeafTable, golden: Sequence[str], row: int, entry: int, b
     return f"the target gives it {texts[0]}, the golden run {texts[1]}{later}"
 
 
-def source_of_value(
-    table: LeafTable,
-    row: int,
-    before: int,
-    wrong: Callable[[int], Sequence[int]],
-) -> int | None:
+def source_of_value(table: LeafTable, row: int, before: int, wrong: Callable[[int], Sequence[int]]) -> int | None:
     """Return the call that a wrong value comes from: the first of the calls of one run alone that make it, or a call of
     both runs that makes it of nothing wrong. None where no recorded call does.
 
@@ -226,8 +221,9 @@ def source_of_value(
 
 
 def call_before(table: LeafTable, row: int, before: int, *, in_golden: bool) -> int | None:
-    """Return the call of one run alone that leads to the last one before an entry, behind the last call of both runs,
-    which an operation without a record may have made a value of. None where there is no such call.
+    """Return the call of one run alone of which a value may come through an operation without a record; None where
+    there is none. The last such call before an entry ends a chain of calls of this run alone, and the first call of the
+    chain is returned.
 
     Args:
         table: both dumps.
@@ -240,18 +236,18 @@ def call_before(table: LeafTable, row: int, before: int, *, in_golden: bool) -> 
         return None
     flow = own_flow(table, in_golden=in_golden)
     around = key.stem if leaf.slot == OUTPUT else key.parent
-    behind = False
+    behind = False  # whether a call of both runs of the same phase lies between
     for number in range(before - 1, -1, -1):
-        behind |= table.entries[number].of_both and table.keys[number].phase == key.phase
-        if number not in flow.alone or table.keys[number].phase != Phase.FORWARD.value or not is_own(table, number):
+        own = table.keys[number]
+        behind |= table.entries[number].of_both and own.phase == key.phase
+        if number not in flow.alone or own.phase != Phase.FORWARD.value or not is_own(table, number):
             continue
         made = list(flow.values_of(number, OUTPUT))
-        parent = table.keys[number].parent
-        beside = number == before - 1 and bool(parent) and parent == around
-        unused = parent == key.parent and not flow.is_shown(number)
-        whole = (unused or not behind) and any(element_count(raw) == element_count(leaf.raw) for raw in made)
-        part = unused and any(is_part(raw, leaf.raw) or is_part(leaf.raw, raw) for raw in made)
-        if beside or whole or part:
+        is_last = number == before - 1 and bool(own.parent) and own.parent == around
+        is_unused = own.parent == key.parent and not flow.is_shown(number)
+        as_large = any(element_count(raw) == element_count(leaf.raw) for raw in made)
+        part = any(is_part(raw, leaf.raw) or is_part(leaf.raw, raw) for raw in made)
+        if is_last or (as_large and (is_unused or not behind)) or (part and is_unused):
             return flow.chain(number)[0]
     return None
 

@@ -13,7 +13,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -210,8 +210,10 @@ class _Analysis:
             history.look_ahead(self.after[left, right], self.policy, self.mapping)
             comparison = self._comparison(left, right, history)
             records = entry_records(comparison)
-            self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")
             divergence = _divergence(comparison, records, later_step=history.agreed)
+            named = -1 if divergence is None else _number_of(divergence, comparison, records)
+            records = _with_named(records, named)
+            self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")
             history.agreed = divergence is None and history.accepted_spread == 0.0
             history.noise = comparison.judged.noise
             findings.append(rank_finding(comparison, rank, divergence))
@@ -219,7 +221,7 @@ class _Analysis:
                 first = divergence.description
                 pair = EntryPair(first.target, first.golden)
                 source = source_of_pair(pair, comparison.target, comparison.golden)
-                first_calls[rank] = _first_call(first, _record_of(divergence, comparison, records), source)
+                first_calls[rank] = _first_call(first, records.get(named, {"op_items": []}), source)
         standings = earliest(findings)
         causes = [standing for standing in standings if standing.first] or standings[:1]
         for standing in causes:
@@ -303,14 +305,17 @@ def _described(comparison: Comparison, divergence: Divergence, entry: int) -> Fi
     return described
 
 
-def _record_of(divergence: Divergence, comparison: Comparison, records: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return the rows of the call that is named; none for a call without values."""
+def _number_of(divergence: Divergence, comparison: Comparison, records: Mapping[int, Any]) -> int:
+    """Return the entry that is named: of a call without values that which shows the difference."""
     first = divergence.description
-    names = first.target, first.golden
-    for number, pair in enumerate(comparison.table.entries):
-        if (pair.target, pair.golden) == names and number in records:
-            return records[number]
-    return records.get(divergence.entry, {"op_items": []})
+    entries = enumerate(comparison.table.entries)
+    named = (number for number, pair in entries if (pair.target, pair.golden) == (first.target, first.golden))
+    return next((number for number in named if number in records), divergence.entry)
+
+
+def _with_named(records: dict[int, dict[str, Any]], named: int) -> dict[int, dict[str, Any]]:
+    """Return the records in which the call that is named does not agree: one run alone may make it."""
+    return {number: {**record, "is_same": False} if number == named else record for number, record in records.items()}
 
 
 def entry_records(comparison: Comparison) -> dict[int, dict[str, Any]]:

@@ -43,6 +43,7 @@ from msprobe.compare.records.call_source import call_source, in_phase, module_te
 from msprobe.compare.records.entries import OPTIMIZER, EntryPair, is_module, path_of
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.records.source_lines import from_source
+from msprobe.compare.regions.harmless import is_other_mask
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.regions.wrong_updates import WRONG_UPDATE, moved_with_others, wrong_update
 from msprobe.compare.rows.summary import FirstDivergence, set_place
@@ -50,7 +51,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 from msprobe.trace.leaves import element_count, slot_of
-from msprobe.trace.likeness import is_boolean, is_mask, may_be_part, same_values
+from msprobe.trace.likeness import may_be_part, same_values
 
 _GIVEN_OTHERWISE = (RowKind.ARGUMENT, RowKind.DTYPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN)
 
@@ -200,10 +201,6 @@ class _DivergenceSearch(CutGradients, MergedRanks):
     def _is_wrong(self, entry: int) -> bool:
         return bool(self.comparison.row_levels.diverging[entry])
 
-    def _is_one_sided(self, entry: int) -> bool:
-        pair = self.table.entries[entry]
-        return (pair.target is None or pair.golden is None) and not pair.benign
-
     def _gradient_source(self, entry: int) -> int:
         """Return the backward entry of the module for a parameter gradient that follows from it (it may be recorded
         later); any other entry stays."""
@@ -279,6 +276,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         rows = self.tensor_inputs(entry)
         if not rows:
             return None
+        rows = self._without_masks(rows) or rows
         ancestors, numbers = list(self.ancestors(entry)), self.entry_by_name(entry)
         if (description := self._given_parameter(entry, rows[0])) is not None:
             return description
@@ -368,7 +366,7 @@ class _DivergenceSearch(CutGradients, MergedRanks):
             return None  # what a program calls on the way of a gradient says less than the gradient
         numbers = self.entry_by_name(entry)
         for call in (entry, *(numbers[name] for name in self.ancestors(entry) if name in numbers)):
-            rows = self.tensor_inputs(call) or (self._own_results(call) if call == entry else [])
+            rows = self._without_masks(self.tensor_inputs(call)) or (self._own_results(call) if call == entry else [])
             if not rows or self.comparison.judged.kind[rows[0]] == RowKind.DTYPE:
                 continue  # another precision may be meant
             target, golden = (self._own_maker(side, call, rows[0]) for side in (0, 1))
@@ -437,15 +435,17 @@ class _DivergenceSearch(CutGradients, MergedRanks):
         note = "its input differs; before this call the gradient of {0[1]} of {0[0]} became wrong"
         return None if found is None else self.result(entry, row, module_text(found[0]), note.format(found))
 
-    def _without_forms(self, rows: list[int]) -> list[int]:
-        """Return the rows through which another value may enter a module: no mask in another form, and in other code no
-        argument that is given otherwise, or not at all."""
-        kinds, given = self.comparison.judged.kind, (row for row in rows if not self._is_mask(row))
-        return [row for row in given if not self.table.alone or kinds[row] not in _GIVEN_OTHERWISE]
+    def _without_masks(self, rows: list[int]) -> list[int]:
+        """Return the rows that are no mask in another form: such a mask makes no other value wrong."""
+        kinds = self.comparison.judged.kind
+        return [row for row in rows if not is_other_mask(self.table, row, kinds[row])]
 
-    def _is_mask(self, row: int) -> bool:
-        tensors, kind = self.table.tensors(row), self.comparison.judged.kind[row]
-        return bool(tensors) and bool(kind != RowKind.VALUE) and all(is_boolean(raw) or is_mask(raw) for raw in tensors)
+    def _without_forms(self, rows: list[int]) -> list[int]:
+        """Return the rows through which another value may enter a module: no mask, and in other code no argument that
+        is given otherwise, or not at all."""
+        kinds = self.comparison.judged.kind
+        rows = self._without_masks(rows)
+        return [row for row in rows if not self.table.alone or kinds[row] not in _GIVEN_OTHERWISE]
 
     def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not.

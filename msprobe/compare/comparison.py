@@ -145,7 +145,7 @@ class Comparison:
     remarks: Ints
     metrics: Sequence[Metric] = ()  # of whole tensors alone
     earlier: ParameterUpdates | None = None  # what the steps before showed
-    one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
+    accepts: bool = False  # whether the user accepts differences
     settings_accepted: bool = False  # whether settings of optimizers may differ that no recorded value shows
     end: StepEnd | None = None  # what leaves the step, where it was looked for
 
@@ -177,7 +177,7 @@ class Comparison:
     def ends_apart(self) -> bool:
         """Whether losses, or what the programs read, are others, while each program makes calls of its own: a
         divergence, also where no pair of calls shows it. None is where the user accepts differences."""
-        if not self.table.alone or self.one_sided is not None:
+        if not self.table.alone or self.accepts:
             return False
         if self.policy is Policy.REFERENCE or self.mode is Mode.CHECKSUM:
             return False
@@ -265,7 +265,7 @@ def compare_dumps(
     earlier = history.updates
     history.add(table, measured, judged, (dumps.target, dumps.golden))
     levels = row_levels(table, judged, policy)
-    own = pair.tensors, pair.remarks, pair.metrics, earlier, pair.one_sided if extras.accepted else None
+    own = pair.tensors, pair.remarks, pair.metrics, earlier, bool(extras.accepted)
     return Comparison(dumps.target, dumps.golden, dumps.mode, policy, table, measured, judged, levels, *own, end=end)
 
 
@@ -311,7 +311,7 @@ def _judged_pair(
 
         mark_lost_updates(table, measured, history.updates)
     contradictions = tuple(row for row, one in enumerate(tensors or ()) if one is not None and one.contradicts)
-    one_sided = one_sided_calls(table, dumps, contradictions) if table.alone or extras.accepted else None
+    one_sided = one_sided_calls(table, dumps, contradictions) if table.alone else None
     if one_sided is not None:
         one_sided.set_aside(measured)
     floor = None if extras.noise is None else _learned(extras.noise, table, dumps, measured, history)

@@ -37,17 +37,14 @@ class OtherCode(ComparedEntries):
         read = self._read_otherwise() if self.comparison.step_end().sinks.are_of_other_code else None
         if read is not None:
             return len(self.table.entries), read
-        stretch = (
-            None if self._is_of_wrong_parameter(entry, description) else self._stretch(self._named(entry, description))
-        )
+        own = self._named(entry, description)
+        stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(own)
         if stretch is None:
             return entry, description
         numbers = self.table.numbers_by_name[0]
         first, last = numbers[stretch.first], numbers[stretch.boundary.call.name]
         named = numbers.get(description.target or "", entry)
-        if not (
-            self.table.entries[self._named(entry, description)].of_both and first <= named <= last and first <= entry
-        ):
+        if not (self.table.entries[own].of_both and first <= named <= last and first <= entry):
             entry, description = first, self._described(first, stretch)
         description.stretch = self._lines(stretch)
         return entry, description

@@ -1,13 +1,13 @@
-"""Differences without consequence: values inside a module differ, and everything that leaves the module agrees.
+"""Differences without consequence: calls of both sides differ, and what leaves the step agrees.
 
 Two versions of one computation have other values in between: scores that are scaled before or after a product, a mask
-of -1e9 or of minus infinity. What counts is what leaves the module: its results, the gradients of its inputs, and those
-of all parameters inside. Where these agree, the inputs of the module and what is inside of it are harmless. A module
-inside with other results of the same inputs is not, and neither is a different argument of a function whose tensors
-agree: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
-large as it is inside, nor infinity or NaN of one side alone (minus infinity may be a mask), nor one of the running
-statistics of a norm, nor of a buffer that a call writes in place where no gradients are recorded: they are state, and
-no result shows them. Where the gradients that reach a module differ already, its results decide alone.
+of -1e9 or of minus infinity. What counts is what leaves the step (``verdict.sinks``). These differences are none of it:
+
+- A call that gets the same and returns something else, where neither run has what the other one makes of it, and
+  another argument of a function whose tensors agree: their effect may be below rounding in this step only.
+- Infinity or NaN of one side alone; minus infinity may be a mask.
+- The running statistics of a norm, and a buffer that a call writes in place where no gradients are recorded: they are
+  state, and no result shows them.
 
 The calls of an optimizer, and of gradient clipping, may come in another order (``regions.parameter_order``).
 """
@@ -45,14 +45,13 @@ from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
+from msprobe.core.store.record_walk import INPUT, is_tensor
+from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import as_float
-from msprobe.trace.likeness import EXACT, MASKED, is_float, same_values
+from msprobe.trace.likeness import EXACT, MASKED, is_boolean, is_float, same_values
 
-_AS_LARGE = 0.1
 _OTHER_FORMS = RowKind.SHAPE, RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
 """What differs where layers are fused, split or padded."""
 _RUNNING_MEAN = ".input.1", ".input.running_mean"
@@ -87,21 +86,18 @@ class HarmlessDifferences:
 
     @cached_property
     def entries(self) -> frozenset[int]:
-        """The calls for parameters that come in another order, and modules that get a mask in another form."""
+        """The calls for parameters that come in another order, and modules of which nothing but the form of a mask
+        differs. No gradient goes to a mask: the results show all that it does."""
         return frozenset(entry for entry in self.differing if self._is_harmless(entry))
 
     def _is_harmless(self, entry: int) -> bool:
         key = self._table.keys[entry]
         if key.parent in OF_PARAMETERS:
             return self._order.is_another(entry)
-        return is_module(key) and all(map(self._is_mask, self._differing_rows_of(entry))) and any(self._results(entry))
-
-    def _is_mask(self, row: int) -> bool:
-        """Return whether a row is what a call gets in another form, and no gradient goes to: the results show what it
-        does."""
-        tensors = self._table.tensors(row)
-        is_input = self._role[row] == Role.INPUT and self._kind[row] != RowKind.VALUE
-        return bool(is_input) and not any(raw.get("requires_grad") for raw in tensors)
+        results = list(self._results(entry))
+        compared = bool(results) and all(self._kind[row] != RowKind.UNCHECKED for row in results)
+        rows = self._differing_rows_of(entry)
+        return compared and is_module(key) and all(is_other_mask(self._table, row, self._kind[row]) for row in rows)
 
     @cached_property
     def differing(self) -> list[int]:
@@ -363,7 +359,10 @@ class HarmlessDifferences:
         the pieces."""
         if self._table.alone or self._has_other_pieces or self._table.keys[entry].phase != Phase.FORWARD.value:
             return False
-        if all(self._kind[row] in (RowKind.VALUE, RowKind.NON_FINITE) for row in self._differing_rows_of(entry)):
+        differing = self._differing_rows_of(entry)
+        if is_module(self._table.keys[entry]):
+            differing = [row for row in differing if self._is_tensor(row)]  # calls inside, or results, show arguments
+        if all(self._kind[row] in (RowKind.VALUE, RowKind.NON_FINITE) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]
         others = bool(given) and all(self._kind[row] == RowKind.VALUE for row in given)
@@ -542,9 +541,18 @@ class HarmlessDifferences:
         return leaf is not None and is_tensor(leaf.raw)
 
 
-def _largest(raw: Mapping[str, Any]) -> float:
-    """Return the size of the largest element of a recorded tensor, in units of the data."""
-    return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST))
+def is_other_mask(table: LeafTable, row: int, kind: int) -> bool:
+    """Return whether a row of this kind is a mask that a module of both runs gets in another form: numbers, truth
+    values, or none."""
+    (entry,), leaf, tensors = table.entries_of([row]), table.target[row] or table.golden[row], table.tensors(row)
+    if not (table.entries[entry].of_both and is_module(table.keys[entry])) or leaf is None or leaf.slot != INPUT:
+        return False
+    if kind < RowKind.DTYPE or not tensors or any(raw.get("requires_grad") for raw in tensors):
+        return False
+    if kind == RowKind.DTYPE or kind in _NOT_RETURNED:
+        return True
+    numbers = [raw for raw in tensors if not is_boolean(raw)]  # minus infinity, or another shape, is a part of the form
+    return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
 
 
 def _is_inside(key: EntryKey, path: str) -> bool:

@@ -110,7 +110,7 @@ class OneSidedCalls:
 
     @cached_property
     def _rules(self) -> ConsequenceRules:
-        return ConsequenceRules(self.table, self.dumps, self.alone, self.contradictions)
+        return ConsequenceRules(self.table, self.dumps, self.contradictions)
 
     def _absence(self, number: int, excused: WithoutConsequence) -> Absence | None:
         key = self.table.keys[number]

@@ -1,12 +1,11 @@
 """The entries of both sides that differ without consequence, by all that can excuse a difference.
 
-A difference that does not leave its module (``regions.harmless``), and what does not leave the step, or is beside what
-is wrong in the end (``compare.verdict``), are warnings.
+What does not leave the step, or is beside what is wrong in the end (``regions.harmless``), is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ class WithoutConsequence(NamedTuple):
     """What differs without consequence, by the rule that says so.
 
     Attributes:
-        differences: differences that do not leave their module.
+        differences: what finds them, and what leaves the step.
         entries: the entries of both sides that one of them excuses; none in two different programs.
     """
 
@@ -40,14 +39,12 @@ class ConsequenceRules(NamedTuple):
     Attributes:
         table: both dumps.
         dumps: the dumps that it was made of.
-        alone: the entries of one side that nothing excuses.
         contradictions: the rows of tensors whose files differ while their records are equal. No code makes such a
             difference, so that no rule about code excuses it.
     """
 
     table: LeafTable
     dumps: ComparedDumps
-    alone: Set[int] = frozenset()
     contradictions: Sequence[int] = ()
 
     def judged(self, measured: Measured, judged: Judged) -> tuple[LeafTable, StepEnd | None]:

@@ -109,6 +109,6 @@ def test_calls_of_one_name_on_both_sides_keep_their_own_values(runs: tuple[Path,
     record = json.loads(result.files[0].read_text())[RELU.format(0)]
     names = [(item["NPU Name"], item["Bench Name"]) for item in record["op_items"] if item["state"] == "output"]
     one, two = (f"{RELU.format(number)}.output.0" for number in (0, 1))
-    assert names == [("N/A", one), (one, two)]
+    assert names == [("N/A", one), (one, two)] and record["is_same"] is False
     stacks = [item["NPU_Stack_Info"] for item in record["op_items"]]
     assert [stack for stack in stacks if stack != "N/A"] == [[TARGET_LINE]]
