@@ -29,7 +29,6 @@ from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import (
     OF_PARAMETERS,
     OPTIMIZER,
-    EntryKey,
     has_state,
     is_module,
     parents_of,
@@ -40,13 +39,13 @@ from msprobe.compare.records.in_place_updates import changes_temporary, works_in
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.regions.parameter_order import ParameterOrder
 from msprobe.compare.table.table import LeafTable
-from msprobe.compare.verdict.sinks import Sinks
+from msprobe.compare.verdict.sinks import MUCH_CLOSER, Sinks
 from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming.names import Phase
 from msprobe.core.naming.parser import split_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, is_tensor
-from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
 from msprobe.numerics.verdict import Floats, Judged, Measured, Role, RowKind
 from msprobe.trace.leaves import as_float
@@ -223,7 +222,17 @@ class HarmlessDifferences:
             return self._ending_forward(entries)
         if not self.sinks.agree:
             return frozenset(one for one in entries if self._has_another_shape(one) and self.sinks.ends_agree)
-        return frozenset(one for one in entries if self._ends_with_step(one))
+        differing = list(entries)
+        ending = frozenset(one for one in differing if self._ends_with_step(one))
+        if len(ending) == len(differing):
+            return ending
+        # another dtype is why something behind it differs
+        return frozenset(one for one in ending if not self._has_another_dtype(one))
+
+    def _has_another_dtype(self, entry: int) -> bool:
+        """Return whether both sides make the same calls, and one of them gets or returns another dtype."""
+        kinds = (self._kind[row] for row in self._differing_rows_of(entry))
+        return not self._table.alone and RowKind.DTYPE in kinds
 
     def _ending_forward(self, entries: Iterable[int]) -> frozenset[int]:
         """Return those of these entries that end with a step of which gradients or updates alone are wrong: forward
@@ -307,9 +316,18 @@ class HarmlessDifferences:
             return False
         results = list(self._results(entry))
         given = (row for row in rows if self._kind[row] == RowKind.VALUE and self._role[row] == Role.INPUT)
-        if not all(map(self.sinks.row_has_twins, given)):
+        if not all(self.sinks.row_has_twins(row) or self._is_shown_by(row, results) for row in given):
             return False  # a mask, or a larger summand, may hide them in the results
         return bool(results) and all(self.sinks.row_has_twins(row) for row in results)
+
+    def _is_shown_by(self, row: int, results: list[int]) -> bool:
+        """Return whether results that are no larger than what a call gets are much closer to those of the other run: a
+        mask in another form, of which a softmax makes the same."""
+        size = min(_largest(raw) for raw in self._table.tensors(row))
+        return all(
+            self._worst[one] <= MUCH_CLOSER * self._worst[row] and max(map(_largest, self._table.tensors(one))) <= size
+            for one in results
+        )
 
     def _ends_with_step(self, entry: int) -> bool:
         """Return whether what leaves the step shows all that an entry does: gradients are parts of those that leave it.
@@ -354,9 +372,9 @@ class HarmlessDifferences:
     def _has_another_form(self, entry: int) -> bool:
         """Return whether an argument, dtype or shape differs where both sides make the same forward calls: then it is
         what was changed, and its effect may be below rounding in this step. In other code it is a part of it. Where the
-        tensors of a call are those of other calls, in both directions, have the same elements in another shape, or make
-        the same result, so are its arguments; where the data come in other pieces, lengths and positions are those of
-        the pieces."""
+        tensors of a call are those of other calls, in both directions, have the same elements in another shape or
+        dtype, or make the same result, so are its arguments; where the data come in other pieces, lengths and positions
+        are those of the pieces."""
         if self._table.alone or self._has_other_pieces or self._table.keys[entry].phase != Phase.FORWARD.value:
             return False
         differing = self._differing_rows_of(entry)
@@ -371,7 +389,8 @@ class HarmlessDifferences:
         return not given or not all(self.sinks.row_has_twins(row) or self._has_same_elements(row) for row in given)
 
     def _has_same_elements(self, row: int) -> bool:
-        return self._kind[row] == RowKind.SHAPE and self.sinks.twins.hold_the_same(*self._table.tensors(row))
+        same = self.sinks.twins.hold_the_same(*self._table.tensors(row))
+        return same and self._kind[row] in (RowKind.SHAPE, RowKind.DTYPE)
 
     @cached_property
     def _has_other_pieces(self) -> bool:
@@ -555,9 +574,9 @@ def is_other_mask(table: LeafTable, row: int, kind: int) -> bool:
     return len(tensors) == 2 and len(numbers) == 1 and as_float(numbers[0].get(LARGEST.name)) <= 0.0
 
 
-def _is_inside(key: EntryKey, path: str) -> bool:
-    own = path_of(key.stem)
-    return not path or own == path or own.startswith(f"{path}.")
+def _largest(raw: Mapping[str, Any]) -> float:
+    """Return the size of the largest element of a recorded tensor, in units of the data."""
+    return max(abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST))
 
 
 def _gradient_names(dump: Dump) -> set[str]:

@@ -33,7 +33,7 @@ from msprobe.trace.leaves import as_float, is_shape
 from msprobe.trace.likeness import is_float
 from msprobe.trace.values import signature_of
 
-_MUCH_CLOSER = 0.1
+MUCH_CLOSER = 0.1
 """How far what leaves the step may be apart, relative to a difference inside."""
 _OTHER_ROUNDING = 2.0
 """How many tolerances a row may be apart beside other code."""
@@ -64,6 +64,7 @@ class Sinks:
         self.may_agree = not (dumps[0].merged or of_files.count(True) == 1)
         self.comparable = self.may_agree and not table.across
         self._table, self._kind, self._worst = table, judged.kind, measured.worst
+        self._by_reruns = bool(judged.by_reruns.size)
         self._tolerance, self._two_precisions = judged.tolerance, bool(measured.other_formats.any())
         # rows tell of two precisions where pairs of calls have them, which few do in other code
         self.coarsest = max(float(measured.passed.max(initial=0.0)), coarser_precision(table))
@@ -110,8 +111,11 @@ class Sinks:
     @property
     def _losses_apart(self) -> float:
         """How far the losses are apart. Where numbers are taken for losses that are none (those of micro-batches, a
-        gradient that is handed on, a loss that is scaled), all gradients and what the programs read say more."""
+        gradient that is handed on, a loss that is scaled), all gradients and what the programs read say more. What
+        reruns show to be normal, rows know."""
         apart = self._losses.apart
+        if not math.isfinite(apart) and self._by_reruns and all(self._losses.sinks):
+            apart = max(self._row_apart(sink.row) for sinks in self._losses.sinks for sink in sinks)
         others = not math.isfinite(apart) and self._gradients.have_names
         return self._reads.apart if others and self._gradients_are_shown else apart
 
@@ -234,7 +238,7 @@ class Sinks:
         if self._table.alone and near:
             return True
         inside = (float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf for row in rows)
-        return self.apart <= _MUCH_CLOSER * max(inside, default=0.0)
+        return self.apart <= MUCH_CLOSER * max(inside, default=0.0)
 
     def is_at_tolerance(self, row: int) -> bool:
         """Return whether a row differs by no more than other code may round otherwise."""
@@ -403,7 +407,7 @@ class Sinks:
     def is_made_up_for(self, row: int) -> bool:
         """Return whether the calls outside of modules that get the values of a row make what has twins of it, which are
         much closer than the values of the row."""
-        entry, near = self._entry_of(row), _MUCH_CLOSER * float(self._worst[row])
+        entry, near = self._entry_of(row), MUCH_CLOSER * float(self._worst[row])
         for side, raw in self._tensors(row):
             users = (user for user in self._uses[side].of_whole(raw) if user > entry)
             results = itertools.chain.from_iterable(self.sides.leaves(side, user, OUTPUT) for user in users)
