@@ -240,7 +240,7 @@ def call_before(table: LeafTable, row: int, before: int, *, in_golden: bool) -> 
     for number in range(before - 1, -1, -1):
         own = table.keys[number]
         behind |= table.entries[number].of_both and own.phase == key.phase
-        if number not in flow.alone or own.phase != Phase.FORWARD.value or not is_own(table, number):
+        if number not in flow.alone or own.phase not in (Phase.FORWARD.value, key.phase) or not is_own(table, number):
             continue
         made = list(flow.values_of(number, OUTPUT))
         is_last = number == before - 1 and bool(own.parent) and own.parent == around

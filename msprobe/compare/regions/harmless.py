@@ -379,7 +379,9 @@ class HarmlessDifferences:
             return False
         differing = self._differing_rows_of(entry)
         if is_module(self._table.keys[entry]):
-            differing = [row for row in differing if self._is_tensor(row)]  # calls inside, or results, show arguments
+            differing = [
+                row for row in differing if self._table.tensors(row)
+            ]  # calls inside, or results, show arguments
         if all(self._kind[row] in (RowKind.VALUE, RowKind.NON_FINITE) for row in differing):
             return False
         given = [row for row in self._rows(entry, Role.INPUT) if self._is_tensor(row)]

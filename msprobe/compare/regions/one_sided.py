@@ -52,7 +52,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.compare.verdict.step_end import StepEnd
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import OUTPUT, PARAMETER
+from msprobe.core.store.record_walk import OUTPUT, PARAMETER, Leaf
 from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
 _COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
@@ -120,7 +120,7 @@ class OneSidedCalls:
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key)
+            lost = self._is_lost_gradient(number, key) and not self._is_pair_by_chance(key, excused)
         if lost:
             return Absence.OTHER_CODE if self._ends_with_step(key, excused) else None
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -141,9 +141,30 @@ class OneSidedCalls:
         return key.parent not in OF_PARAMETERS and not key.stem.startswith(_COLLECTIVES) and sinks.agree
 
     def _is_lost_gradient(self, number: int, key: EntryKey) -> bool:
-        """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
-        stems, calls = self._paired_calls[self.table.entries[number].target is None]
-        return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
+        """Return whether the other side makes the call whose gradient this is, and not one of the same name; of a
+        module one that has parameters, too."""
+        side = self.table.entries[number].target is None
+        stems, calls = self._paired_calls[side]
+        if key.phase == Phase.PARAMETERS_GRAD.value:
+            return key.stem in stems and key.stem in self._with_parameters[not side]
+        return (key.stem, key.call) in calls
+
+    @cached_property
+    def _with_parameters(self) -> tuple[set[str], set[str]]:
+        """By side the modules that have parameters of their own, by the names that the target has for them."""
+        modules = [number for number, key in enumerate(self.table.keys) if is_module(key)]
+        rows = [(number, row) for number in modules for row in self.table.rows_of(number)]
+        target, golden = (
+            {self.table.keys[number].stem for number, row in rows if _is_parameter(self.table.leaf(side, row))}
+            for side in (0, 1)
+        )
+        return target, golden
+
+    def _is_pair_by_chance(self, key: EntryKey, excused: WithoutConsequence) -> bool:
+        """Return whether other code calls a function of one name as often by chance: gradients that leave the step show
+        what is lost."""
+        is_function = key.phase == Phase.BACKWARD.value and not is_module(key)
+        return is_function and excused.differences.sinks.are_of_other_code
 
     def _is_lost_call(self, number: int, key: EntryKey) -> bool:
         """Return whether a forward call is a result by itself: a weight update, a collective or a module, of which
@@ -283,6 +304,10 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
+
+
+def _is_parameter(leaf: Leaf | None) -> bool:
+    return leaf is not None and leaf.slot == PARAMETER
 
 
 def _call(name: str | None) -> tuple[str, int | None]:
