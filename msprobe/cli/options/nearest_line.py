@@ -77,7 +77,7 @@ def _changed(error: click.ClickException, words: list[str]) -> list[str] | None:
         return _with_values(error.option_name, words, context)
     if isinstance(error, UnexpectedPath):
         return _as_output(error.word, words, context)
-    return None
+    return _as_name(words, context) if type(error) is click.UsageError else None
 
 
 def _options(context: click.Context) -> Iterator[click.Option]:
@@ -204,3 +204,13 @@ def _as_output(word: str, words: list[str], context: click.Context) -> list[str]
     is_output = output is not None and not any(each.partition("=")[0] in output.opts for each in words)
     place = len(words) - 1 - words[::-1].index(word)
     return [*words[:place], *([_name(output), word] if output is not None and is_output else []), *words[place + 1 :]]
+
+
+def _as_name(words: list[str], context: click.Context) -> list[str] | None:
+    """Return the words with a bare one too much behind the option that takes a name, or without it."""
+    given, extra, _ = context.command.make_parser(context).parse_args(list(words))
+    if not extra or extra[0] not in words:
+        return None
+    named = next((each for each in _options(context) if each.metavar == "NAME" and each.name not in given), None)
+    place = len(words) - 1 - words[::-1].index(extra[0])
+    return [*words[:place], *([named.opts[0]] if named else []), *words[place + (0 if named else 1) :]]

@@ -68,6 +68,8 @@ LINES = [
     ("config_check -c good", "config_check -c good SECOND"),
     ("config_check --verl-compare a.log", "config_check --verl-compare a.log BENCH_LOG"),
     ("op_generate run --api", "op_generate run --api NAME"),
+    ("op_generate run Functional.linear.0", "op_generate run --api Functional.linear.0"),
+    ("op_generate run --api Functional.linear.0 more", "op_generate run --api Functional.linear.0"),
     ("compare bad -gp", "compare bad -gp GOLDEN"),
     ("compare bad good --xlsx=yes", "compare bad good --xlsx"),
     ("view graphs --port", "view graphs --port 1"),
