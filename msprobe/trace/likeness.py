@@ -37,6 +37,8 @@ MASKED = -1e3
 NEAR = 1e-4
 EXACT = 2e-6
 """How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
+_SHORT = 2**12
+"""A number whose mantissa is a multiple of one part of this is a short one."""
 _ROUNDINGS = 4.0
 _DIGEST = "md5"
 _NOWHERE = {MEMORY: None, PART: None}
@@ -160,6 +162,11 @@ def is_part(raw: Raw, whole: Raw, allowed: float = 0.0) -> bool:
     ends = [(as_float(one.get(SMALLEST.name)), as_float(one.get(LARGEST.name))) for one in (raw, whole)]
     rounding = allowed * max(map(abs, ends[1])) if allowed else 0.0
     return ends[1][0] - rounding <= ends[0][0] < ends[0][1] <= ends[1][1] + rounding
+
+
+def is_telling(number: float) -> bool:
+    """Return whether a number hardly occurs twice by chance: short ones (0, 1) are made of many inputs."""
+    return math.isfinite(number) and not (math.frexp(number)[0] * _SHORT).is_integer()
 
 
 def is_boolean(raw: Raw) -> bool:

@@ -13,14 +13,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, islice, product
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.trace.leaves import as_float, element_count, is_shape
-from msprobe.trace.likeness import NEAR, is_complex, is_part, same_values
+from msprobe.trace.likeness import NEAR, is_complex, is_part, is_telling, same_values
 from msprobe.trace.trace import Call, Value
 from msprobe.trace.values import Signature, memory_of, signature_of
 
@@ -136,7 +136,33 @@ class Moves:
                 first = trail
             if any(_has_extremes(one.raw, value.raw) for one in trail.sources):
                 return trail
-        return first or Trail((), ())
+        if first is not None and any(_shares_extreme(one.raw, value.raw) for one in first.sources):
+            return first
+        copied = self._with_extremes(value)
+        return first if first is not None and not copied else Trail((), copied)
+
+    def _with_extremes(self, value: Value) -> tuple[Value, ...]:
+        """Return the last results before a call that have the extremes of a value: copies without a record (an index)
+        leave these, and hardly anything else makes them again."""
+        found = []
+        for name, by_extreme in self._by_extreme.items():
+            results = by_extreme.get(as_float(value.raw.get(name)), [])
+            end = bisect_left(results, value.call.begin, key=lambda one: one.call.number)
+            found += results[max(0, end - 1) : end]
+        sizes = (sorted((one.raw, value.raw), key=element_count) for one in found)
+        return tuple(
+            dict.fromkeys(one for one, (part, whole) in zip(found, sizes, strict=True) if is_part(part, whole))
+        )
+
+    @cached_property
+    def _by_extreme(self) -> dict[str, dict[float, list[Value]]]:
+        """By extreme and number the results with it, in the order of execution, where the number tells something."""
+        found: dict[str, dict[float, list[Value]]] = {LARGEST.name: {}, SMALLEST.name: {}}
+        for call in self._calls:
+            for name, value in product(found, call.returned):
+                if is_telling(number := as_float(value.raw.get(name))):
+                    found[name].setdefault(number, []).append(value)
+        return found
 
     def _back(self, value: Value, last: int) -> tuple[list[int], list[Value]]:
         """Return the moves by which a value came to a call, from the ``last`` one back, and what they moved."""
@@ -233,6 +259,11 @@ def _holds(source: Any, raw: Any, *, alone: bool) -> bool:
     if own > other:
         return is_part(raw, source)
     return is_part(source, raw) and (not alone or _has_extremes(source, raw))
+
+
+def _shares_extreme(source: Any, raw: Any) -> bool:
+    """Return whether two tensors have the same largest, or the same smallest element."""
+    return any(as_float(source.get(spec.name)) == as_float(raw.get(spec.name)) for spec in (LARGEST, SMALLEST))
 
 
 def _has_extremes(source: Any, raw: Any) -> bool:

@@ -34,6 +34,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Dump:
         torch.maximum(keys, values)
         turned = torch.view_as_complex(torch.relu(x).reshape(4, 3, 2)) * torch.polar(torch.ones(3), torch.arange(3.0))
         torch.expm1(torch.view_as_real(turned).flatten(1))
+        torch.cosh(torch.sinh(x)[:, 1:, None])
     forget()
     (place,) = find_dumps(folder)
     return load_dump(place)
@@ -67,6 +68,11 @@ def test_another_order_comes_from_the_same_elements(dump: Dump) -> None:
 def test_a_value_has_the_extremes_of_what_it_is_made_of_alone(dump: Dump, number: int, maker: str) -> None:
     trail = behind(dump, f"Torch.maximum.0.forward.input.{number}")
     assert [source.call.name for source in trail.sources] == [maker]
+
+
+def test_what_an_index_takes_is_known_by_its_extremes(dump: Dump) -> None:
+    trail = behind(dump, "Torch.cosh.0.forward.input.0")
+    assert [source.call.name for source in trail.sources] == ["Torch.sinh.0.forward"] and not trail.moves
 
 
 def test_numbers_come_from_complex_ones(dump: Dump) -> None:
@@ -111,4 +117,8 @@ def test_damaged_moves_lead_nowhere(dump: Dump, moves: Any) -> None:
     broken = Dump(**{**{name: getattr(dump, name) for name in dump.__slots__}, "header": {"moves": moves}})
     trace = Trace(broken.data, broken.construct)
     (value,) = (one for one in trace.by_name["Torch.exp.0.forward"].given)
-    assert Moves(broken, trace.calls).behind(value) == Trail((), ())
+    trail = Moves(broken, trace.calls).behind(value)
+    assert not trail.moves and {one.call.name for one in trail.sources} == {
+        "Torch.relu.0.forward",
+        "Tensor.flip.0.forward",
+    }

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from msprobe.analyze.causes.lost_parameters import LostParameters
 from msprobe.analyze.causes.moved_values import set_place_of
-from msprobe.analyze.compared_entries import ComparedEntries
 from msprobe.compare.records.call_source import PairSource, call_source, module_text, of_stack
 from msprobe.compare.records.entries import EntryPair, path_of, stem_of
 from msprobe.compare.records.source_lines import Frame, frame_of, from_source
@@ -28,15 +28,19 @@ from msprobe.trace.likeness import same_values
 _FLOAT = unit_roundoff("torch.float32")
 
 
-class OtherCode(ComparedEntries):
+class OtherCode(LostParameters):
     """Describes where other code goes wrong; entries and rows are numbers in the table of the comparison."""
 
     def description_for(self, entry: int, description: FirstDivergence) -> tuple[int, FirstDivergence]:
         """Return a first divergence and its entry as other code shows it: the given one with the lines of its stretch
         where it lies in it, or another one."""
-        read = self._read_otherwise() if self.comparison.step_end().sinks.are_of_other_code else None
+        sinks = self.comparison.step_end().sinks
+        read = self._read_otherwise() if sinks.are_of_other_code else None
         if read is not None:
             return len(self.table.entries), read
+        lost = self.lost_parameter() if self.table.alone and sinks.forward_agrees else None
+        if lost is not None:
+            return self._named(entry, lost), lost
         own = self._named(entry, description)
         stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(own)
         if stretch is None:
@@ -113,6 +117,11 @@ class OtherCode(ComparedEntries):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
+        if pair.golden is None and self.is_module(entry):  # another class says nothing of values; what is inside does
+            stretch = end.stretch(0)
+            first = None if stretch is None else self.table.numbers_by_name[0][stretch.first]
+            if first is not None and self.name(entry) in self.ancestors(first):
+                return stretch
         if pair.target is None:
             right = end.has_twins(str(pair.golden), 1)
         else:
@@ -177,7 +186,7 @@ class OtherCode(ComparedEntries):
         if stretch.left_out is not None:
             text = f"it gets another value than {stretch.golden}, which gets what {stretch.left_out} returns"
             pair = EntryPair(stretch.first, stretch.left_out)
-        elif stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned:
+        elif stretch.calls == (boundary.call.name,) and boundary in boundary.call.returned and not stretch.broken:
             text = f"{value} has no counterpart in the golden run{golden}; its inputs have one"
         else:
             text = (

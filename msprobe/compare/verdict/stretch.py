@@ -20,6 +20,7 @@ from msprobe.compare.records.entries import OF_PARAMETERS, parent_of, stem_of
 from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_near_norm
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
+from msprobe.core.tensors.statistics import LARGEST
 from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
 from msprobe.trace.moves import Move, Moves
@@ -28,6 +29,8 @@ from msprobe.trace.values import signature_of
 
 _Place = tuple[str, str, int]
 _NOWHERE: _Place = "", "", -1
+_UNLIKELY = 0.02
+"""The probability of what is taken not to happen."""
 
 
 class Stretch(NamedTuple):
@@ -62,6 +65,11 @@ class _Boundary(NamedTuple):
     beyond_parts: bool = False
     """Whether values before it may be parts of those of the golden run."""
 
+    @property
+    def is_of_unsure(self) -> bool:
+        """Whether it is made of values of which is not known whether they are wrong."""
+        return bool(self.inputs) and self.value not in self.inputs
+
 
 class StretchSearch:
     """Finds the stretch in which a target goes wrong.
@@ -87,11 +95,13 @@ class StretchSearch:
             side.known = known
         self._others: dict[int, list[Call]] = {}
         self._known: dict[int, bool] = {}  # by the id of a value of the target whether it has a twin
+        self._extremes: dict[int, bool] = {}  # the same of an extreme
 
     def turned(self) -> StretchSearch:
         """Return the search with the sides exchanged."""
         other = copy(self)
-        other._traces, other._sides, other._others, other._known = self._traces[::-1], self._sides[::-1], {}, {}
+        other._traces, other._sides = self._traces[::-1], self._sides[::-1]
+        other._others, other._known, other._extremes = {}, {}, {}
         other._pairs = {golden: target for target, golden in self._pairs.items()}
         vars(other).pop("_right", None)
         other._twins = self._twins.turned()
@@ -128,11 +138,14 @@ class StretchSearch:
             return None
         own = boundary.value.call
         numbers, moved, broken = self._behind_twins(boundary) if boundary.inputs else ({own.number}, {}, False)
+        if boundary.is_of_unsure:
+            numbers, broken = numbers | self._behind_parameters(boundary.inputs), True
         calls = [self._traces[0].calls[number] for number in sorted(numbers)]
         broken |= any(call.begin < call.number for call in calls)
-        first = next((call for call in calls if _makes_numbers(call)), calls[0])
+        likely = [call for call in calls if boundary.is_of_unsure and self._wrong(call, call.returned)]
+        first = next((call for call in (*likely, *calls) if _makes_numbers(call)), calls[0])
         golden = next((call.name for call in self._counterparts(own)), None)
-        left_out = self._left_out(own) if calls == [own] else None
+        left_out = self._left_out(own) if calls == [own] and not boundary.is_of_unsure else None
         names = tuple(call.name for call in calls)
         move = moved.get(first.number)
         if move is not None and len(calls) > 1 and move.chooses:
@@ -166,11 +179,20 @@ class StretchSearch:
             inputs = self._wrong(call, self._sides[0].data(call))
             if any(self._is_comparable(call, value) for value in inputs):
                 return _Boundary(inputs[0], inputs)
+            if not any(self._is_comparable(call, value) for value in results):
+                continue
             same = any(_function(other) == _function(call) for other in others)
-            same = same and all(map(self._is_made, self._without_twin(call, self._sides[0].data(call))))
-            if same and any(self._is_comparable(call, value) for value in results):
-                return _Boundary(results[0], [])
+            lacking = self._without_twin(call, self._sides[0].data(call))
+            unsure = [value for value in lacking if self._has_extreme(value)]
+            if not (same or lacking):
+                unsure = self._of_unknown_order(call)  # a view may have put them into another one
+            if unsure or (same and all(map(self._is_made, lacking))):
+                return _Boundary(results[0], unsure)
         return None
+
+    def _of_unknown_order(self, call: Call) -> list[Value]:
+        """Return what a call gets that the golden run has in other shapes alone."""
+        return [value for value in self._sides[0].data(call) if not self._twins.has_one_of_shape(0, value.raw)]
 
     def _wrong_result_of_module(self, call: Call) -> Value | None:
         """Return a wrong result of a module that both runs call with the same data, of the size of that of the golden
@@ -208,6 +230,7 @@ class StretchSearch:
             return False
         number = (value.call.returned if returned else self._sides[0].data(value.call)).index(value)
         others = self._sides[1].values_at(self._counterparts(value.call), number, returned=returned)
+        others = [one for one in others if not _shows_extremes(value.raw, one)]
         return any(is_part(value.raw, other, self._twins.allowed(value.raw, other)) for other in others)
 
     def _counterparts(self, call: Call) -> list[Call]:
@@ -241,9 +264,17 @@ class StretchSearch:
         return [
             value
             for number, value in enumerate(values)
-            if not self._has_twin(call, number, value)
+            if not (self._has_twin(call, number, value) or self._has_extreme(value))
             and (id(value.root) not in self._right or self._is_in_other_order(call, number, value))
         ]
+
+    def _has_extreme(self, value: Value) -> bool:
+        """Return whether the golden run has a value with an extreme of one in whose size it has none: what is wrong in
+        a part of its elements alone may have it too."""
+        if id(value) not in self._extremes:
+            raw = value.raw
+            self._extremes[id(value)] = not self._sides[1].has_size(raw) and self._twins.has_whole_or_part(0, raw)
+        return self._extremes[id(value)]
 
     def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
         return [value for number, value in enumerate(values) if not self._has_twin(call, number, value)]
@@ -322,12 +353,16 @@ class StretchSearch:
 
     @cached_property
     def _is_reordered(self) -> bool:
-        """Whether the golden run has a parameter of the target in another order: so it has what is made of it."""
-        parameters = [value.raw for values in self._sides[0].parameters.values() for value in values[:1]]
+        """Whether the golden run has a parameter of the target, and what a call makes of it, in another order: so it
+        has what is made of that. Of a transposed matrix the same is made."""
         return any(
-            not math.isfinite(self._twins.apart(0, raw)) and self._twins.are_in_another_order(0, raw)
-            for raw in parameters
+            any(map(self._is_moved, self._sides[0].parameters_of(call))) and any(map(self._is_moved, call.returned))
+            for call in self._sides[0].calls
         )
+
+    def _is_moved(self, value: Value) -> bool:
+        """Return whether the golden run has the elements of a value in another order alone."""
+        return not math.isfinite(self._twins.apart(0, value.raw)) and self._twins.are_in_another_order(0, value.raw)
 
     def _has_joined_twin(self, call: Call, number: int, value: Value) -> bool:
         """Return whether the calls in this place get, or return, the same all together: one run may do in several calls
@@ -336,9 +371,14 @@ class StretchSearch:
         return any(math.isfinite(self._twins.joined_distance(mine, whole)) for mine, whole in pairs)
 
     def _is_comparable(self, call: Call, value: Value) -> bool:
-        """Return whether the golden run has a value, or several together, with as many elements in the same place."""
-        values = call.returned if value in call.returned else self._sides[0].data(call)
-        return bool(self._wholes(call, values.index(value), value))
+        """Return whether the golden run has a value, or several together, with as many elements in the same place, or
+        with so many more or less that a part would have one of its extremes."""
+        returned = value in call.returned
+        number = (call.returned if returned else self._sides[0].data(call)).index(value)
+        if self._wholes(call, number, value):
+            return True
+        others = self._sides[1].values_at(self._counterparts(call), number, returned=returned)
+        return any(_shows_extremes(value.raw, other) for other in others)
 
     def _wholes(self, call: Call, number: int, value: Value) -> list[tuple[list[Raw], list[Raw]]]:
         """Return what the target has in this place up to a call, or up to a later one, and what the golden run has as
@@ -391,6 +431,16 @@ class StretchSearch:
                     waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
         return stretch, moved, broken
 
+    def _behind_parameters(self, values: Sequence[Value]) -> set[int]:
+        """Return the calls without a twin from which values come, since those that get parameters, by their numbers."""
+        side, found, waiting = self._sides[0], set[int](), list(values)
+        while waiting:
+            for maker in side.makers(waiting.pop(), reordered=False)[0]:
+                if maker.number not in found | side.with_parameters and self._without_twin(maker, maker.returned):
+                    found.add(maker.number)
+                    waiting += side.data(maker)
+        return found
+
     def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
         """Return what ``_wrong`` does; behind a boundary that is no part of a golden value, but what may be one."""
         wrong = self._wrong(call, values)
@@ -416,7 +466,7 @@ class _Side:
             for value in call.given:
                 if value.leaf.slot == PARAMETER:
                     self.parameters.setdefault(signature_of(value.raw), []).append(value)
-        self.parameters.pop(None, None)
+        self._full = [_full_of(value.raw) for value in self.parameters.pop(None, [])]
         self.known: Set[Any] = self.parameters.keys()
 
     def _places(self, dump: Dump) -> dict[int, _Place]:
@@ -457,13 +507,18 @@ class _Side:
     def parameters_of(self, call: Call) -> list[Value]:
         return [value for value in call.given if self._is_parameter(value)]
 
+    @cached_property
+    def with_parameters(self) -> Set[int]:
+        """The numbers of the calls that get parameters."""
+        return {call.number for call in self.calls if self.parameters_of(call)}
+
     def matrices(self, call: Call) -> int:
         """Return how many parameters of a call have several axes: each is multiplied with a value of its own."""
         shapes = (value.raw.get("shape") for value in self.parameters_of(call))
         return sum(is_shape(shape) and len(shape) > 1 for shape in shapes)
 
     def signatures_of(self, call: Call) -> list[Any]:
-        return [signature_of(value.raw) for value in self.parameters_of(call)]
+        return [one for value in self.parameters_of(call) if (one := signature_of(value.raw)) is not None]
 
     def data(self, call: Call) -> list[Value]:
         """Return what a call gets but parameters."""
@@ -475,7 +530,17 @@ class _Side:
         return [values[number].raw for values in lists if len(values) > number]
 
     def _is_parameter(self, value: Value) -> bool:
-        return value.leaf.slot == PARAMETER or signature_of(value.raw) in self.known
+        if value.leaf.slot == PARAMETER or (signature := signature_of(value.raw)) in self.known:
+            return True
+        return signature is None and _full_of(value.raw) in self._full
+
+    def has_size(self, raw: Raw) -> bool:
+        """Return whether a call returns as many elements as a value has."""
+        return element_count(raw) in self._sizes
+
+    @cached_property
+    def _sizes(self) -> Set[float]:
+        return {element_count(value.raw) for call in self.calls for value in call.returned}
 
     def calls_with(self, raw: Raw) -> list[Call]:
         """Return the calls that get a parameter: this one, else those that get one like it."""
@@ -505,7 +570,8 @@ class _Side:
         found: dict[Any, list[tuple[Call, Raw]]] = {}
         for call in self.calls:
             for value in self.parameters_of(call):
-                found.setdefault(signature_of(value.raw), []).append((call, value.raw))
+                if (signature := signature_of(value.raw)) is not None:
+                    found.setdefault(signature, []).append((call, value.raw))
         return found
 
     def makers(self, value: Value, *, reordered: bool) -> tuple[list[Call], Move | None]:
@@ -544,6 +610,18 @@ def _of_one_round(target: list[Raw], golden: list[Raw], place: int) -> tuple[lis
     rounds = max(1, min(len(target), len(golden)))
     first = place % rounds
     return target[first::rounds], golden[first::rounds]
+
+
+def _shows_extremes(*raws: Raw) -> bool:
+    """Return whether the smaller one of two values is so much of the other that it hardly lacks both extremes, if it is
+    a part of it: each is in it by the share of its elements."""
+    smaller, larger = sorted(map(element_count, raws))
+    return larger > 0.0 and (1.0 - smaller / larger) ** 2 < _UNLIKELY
+
+
+def _full_of(raw: Raw) -> tuple[Any, ...]:
+    """Return what is known of a parameter that is full of one number, such as a new bias."""
+    return raw.get("shape"), raw.get(LARGEST.name), raw.get("requires_grad")
 
 
 def _order_of_use(use: tuple[Call, Raw]) -> float:

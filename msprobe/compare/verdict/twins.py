@@ -17,7 +17,7 @@ from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff, with_digits
 from msprobe.trace.leaves import as_float, element_count
-from msprobe.trace.likeness import UNMOVED, distance, recorded_count, same_checksums
+from msprobe.trace.likeness import UNMOVED, distance, is_part, is_telling, recorded_count, same_checksums
 
 EQUAL = 2e-5
 """How far a value that leaves a step may be apart in float32, relative to its scale."""
@@ -71,6 +71,36 @@ class Twins:
     def are_in_another_order(self, side: int, raw: Raw) -> bool:
         """Return whether the other side has these elements, in this order or another one."""
         return any(self.hold_the_same(raw, other) for _, other in self._near(1 - side, raw))
+
+    def has_whole_or_part(self, side: int, raw: Raw) -> bool:
+        """Return whether the other side has a larger value, or a smaller one, with an extreme of this one that hardly
+        occurs twice by chance, and nothing that speaks against it: one of them may be a part of the other."""
+        near = (other for spec in _EXTREMES for other in self._with_extreme(1 - side, spec, raw))
+        return any(self._is_part_of(*pair) for other in near for pair in ((raw, other), (other, raw)))
+
+    def _is_part_of(self, raw: Raw, whole: Raw) -> bool:
+        allowed = self.allowed(raw, whole)
+        return is_part(raw, whole, allowed) and norm_of(raw) <= norm_of(whole) * (1.0 + allowed)
+
+    def _with_extreme(self, side: int, name: str, raw: Raw) -> list[Raw]:
+        """Return the values of a side with one extreme of a value, where it tells something."""
+        extreme = as_float(raw.get(name))
+        if not is_telling(extreme):
+            return []
+        values, reach = self._by_extreme[side][name], self.allowed(raw) * abs(extreme)
+        first = bisect_left(values, extreme - reach, key=lambda one: as_float(one[name]))
+        return values[first : bisect_right(values, extreme + reach, key=lambda one: as_float(one[name]))]
+
+    @cached_property
+    def _by_extreme(self) -> tuple[dict[str, list[Raw]], ...]:
+        """By side and extreme the values in its order."""
+        sides = [[raw for own in values.values() for _, raw in own] for values in self._values]
+        return tuple({name: _in_order_of(name, raws) for name in _EXTREMES} for raws in sides)
+
+    def has_one_of_shape(self, side: int, raw: Raw) -> bool:
+        """Return whether the other side has a twin of one shape."""
+        near = (other for _, other in self._near(1 - side, raw) if other.get("shape") == raw.get("shape"))
+        return any(math.isfinite(self.distance(raw, other)) for other in near)
 
     def hold_the_same(self, raw: Raw, other: Raw) -> bool:
         """Return whether two values have the same elements, in any order."""
@@ -193,6 +223,11 @@ def order_of(raw: Raw) -> float:
 def norm_of_all(raws: Sequence[Raw]) -> float:
     """Return the L2 norm of all elements of several tensors."""
     return math.sqrt(sum(norm_of(raw) ** 2 for raw in raws))
+
+
+def _in_order_of(name: str, raws: Sequence[Raw]) -> list[Raw]:
+    """Return the values with a finite statistic in the order of it."""
+    return sorted((raw for raw in raws if math.isfinite(as_float(raw.get(name)))), key=lambda raw: as_float(raw[name]))
 
 
 def _joined(pieces: Sequence[Raw], sizes: Sequence[int]) -> Raw:

@@ -70,11 +70,11 @@ class Written(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer of a model; ``dropped`` leaves the norm before the second half out."""
+    """One layer of a model; ``dropped`` leaves the norm before the second half out, ``again`` takes the first one."""
 
-    def __init__(self, attention: nn.Module, *, dropped: bool = False) -> None:
+    def __init__(self, attention: nn.Module, *, dropped: bool = False, again: bool = False) -> None:
         super().__init__()
-        self.dropped = dropped
+        self.dropped, self.again = dropped, again
         self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.attention, self.wide = attention, nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH))
 
@@ -82,6 +82,8 @@ class Block(nn.Module):
         x = x + self.attention(self.first(x))
         if self.dropped:
             return x + self.wide(x)  # dropped
+        if self.again:
+            return x + self.wide(self.first(x))  # again
         return x + self.wide(self.second(x))
 
 
@@ -89,20 +91,25 @@ def models(fault: str = "") -> dict[str, nn.Module]:
     """Return the model with fused and with written attention, of the same weights."""
     torch.manual_seed(0)
     fused = Block(Fused())
-    written = Block(Written(fused.attention, fault), dropped=fault == "dropped")
+    written = Block(Written(fused.attention, fault), dropped=fault == "dropped", again=fault == "again")
     written.load_state_dict({k: v for k, v in fused.state_dict().items() if "attention" not in k}, strict=False)
     return {"golden": fused, "target": written}
 
 
-def record(folder: Path, fault: str = "") -> tuple[str, str]:
-    """Record one step of training of both models; return the folders of target and golden run."""
+def record(folder: Path, fault: str = "", more: int = 0) -> tuple[str, str]:
+    """Record one step of training of both models; return the folders of target and golden run.
+
+    The golden run computes ``more`` tokens than the loss needs.
+    """
     for name, model in models(fault).items():
         forget()
         torch.manual_seed(1)
         x, goal = torch.randn(2, 2, LENGTH, WIDTH)
         debugger = PrecisionDebugger({"dump_path": str(folder / name), "level": "mix", "task": "statistics"})
+        if name == "golden":
+            x = torch.cat([x, torch.randn(2, more, WIDTH)], 1)
         with debugger.collect(model=model):
-            F.mse_loss(model(x), goal).backward()
+            F.mse_loss(model(x)[:, :LENGTH], goal).backward()
     forget()
     return str(folder / "target"), str(folder / "golden")
 
@@ -126,6 +133,50 @@ def test_fault_in_other_code_is_among_the_lines(tmp_path: Path, fault: str, mark
     assert first is not None
     assert (first.module or "Block").endswith(module)
     assert any(f"{line_of(mark)} " in line for line in (first.source, first.target_source, *first.stretch))
+
+
+@pytest.mark.parametrize("fault", ["", "scale", "axis", "dropped"])
+def test_a_part_of_the_golden_values_tells_where_a_fault_is(tmp_path: Path, fault: str) -> None:
+    summary = msprobe.compare(*record(tmp_path, fault, more=1)).summary
+    assert summary.verdict == ("diverged" if fault else "same")
+    if (first := summary.first_divergence) is not None:
+        part = "wide" if fault == "dropped" else "attention"
+        assert part in f"{first.module} {first.target}", summary_text(summary)
+
+
+def test_a_norm_that_nobody_uses_is_named_by_its_gradient(tmp_path: Path) -> None:
+    """A new norm changes nothing but by its name."""
+    first = msprobe.compare(*record(tmp_path, "again")).summary.first_divergence
+    assert first is not None and "second.weight gets a gradient in the golden run alone" in first.reason
+    assert any(f"{line_of('again')} " in line for line in (first.source, first.target_source))
+
+
+class Stored(nn.Module):
+    """A layer as libraries store it that began elsewhere: the matrix is transposed, and all rows are one axis."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(linear.weight.detach().T.clone()), linear.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(self.bias, x.reshape(-1, WIDTH), self.weight).view(x.shape)
+
+
+@pytest.mark.parametrize("fault", ["", "order"])
+def test_a_transposed_matrix_hides_no_other_order(tmp_path: Path, fault: str) -> None:
+    for name, model in models(fault).items():
+        forget()
+        if name == "golden":
+            model.attention.out = Stored(model.attention.out)
+        x, goal = torch.randn(2, 2, LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
+        debugger = PrecisionDebugger({"dump_path": str(tmp_path / name), "level": "mix", "task": "statistics"})
+        with debugger.collect(model=model):
+            F.mse_loss(model(x), goal).backward()
+    forget()
+    summary = msprobe.compare(str(tmp_path / "target"), str(tmp_path / "golden")).summary
+    assert summary.verdict == ("diverged" if fault else "same")
+    if (first := summary.first_divergence) is not None:
+        assert any(f"{line_of('merged')} " in line for line in (first.source, *first.stretch)), summary_text(summary)
 
 
 class Cached(nn.Module):
