@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, islice, product
+from itertools import accumulate, islice, product, takewhile
 from typing import Any, NamedTuple
 
 from msprobe.core.store.reader import Dump
@@ -70,6 +70,12 @@ class Move(NamedTuple):
         """Whether it changes the sign."""
         return _function(self) == "__neg__"
 
+    def does_as(self, other: Move) -> bool:
+        """Return whether another move is of the same function and shapes."""
+        places = (self.given, other.given), (self.made, other.made)
+        shapes = ([[place.shape for place in one] for one in both] for both in places)
+        return _function(self) == _function(other) and all(own == one for own, one in shapes)
+
     @property
     def reorders(self) -> bool:
         """Whether the elements may stand in another order than before: in a part of one tensor they do not."""
@@ -88,14 +94,18 @@ class Trail(NamedTuple):
     moves: tuple[Move, ...]
     sources: tuple[Value, ...]
 
-    def decisive(self, *, reordered: bool) -> Move | None:
+    def decisive(self, right: Sequence[Move] = (), *, reordered: bool) -> Move | None:
         """Return the last move that may make a value wrong; None where there is none.
 
         Args:
+            right: the moves of a right value, the last one first: the last ones that are the same are right, too.
             reordered: whether the value has the right elements in another order; else other elements are chosen.
         """
-        likely = (move for move in self.moves if (move.reorders if reordered else move.chooses))
-        return next(likely, next(iter(self.moves), None))
+        pairs = zip(self.moves, right, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0].does_as(pair[1]), pairs))
+        moves = self.moves[same:] or self.moves
+        likely = (move for move in moves if (move.reorders if reordered else move.chooses))
+        return next(likely, next(iter(moves), None))
 
 
 class Moves:
@@ -126,12 +136,14 @@ class Moves:
         return self._known[id(value)]
 
     def _follow(self, value: Value) -> Trail:
-        before = value.call.number if value.leaf.slot == OUTPUT else value.call.begin
-        end = bisect_right(self._moves, before, key=lambda move: move.number)
+        number = value.call.number if value.leaf.slot == OUTPUT else value.call.begin
+        end = bisect_right(self._moves, number, key=lambda move: move.number)
         first: Trail | None = None
         for last in self._last(_place_of(value.raw), end, _TRIED, ()):
             moves, sources = self._back(value, last)
-            trail = Trail(tuple(self._moves[at] for at in moves), tuple(dict.fromkeys(one.root for one in sources)))
+            before = (move for one in sources if one.origin is not None for move in self.behind(one).moves)
+            passed = (*(self._moves[at] for at in moves), *before)
+            trail = Trail(passed, tuple(dict.fromkeys(one.root for one in sources)))
             if first is None:
                 first = trail
             if any(_has_extremes(one.raw, value.raw) for one in trail.sources):

@@ -7,6 +7,7 @@ other portions, values that both should have say more (``compare.verdict.stretch
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from msprobe.analyze.causes.lost_parameters import LostParameters
 from msprobe.analyze.causes.moved_values import set_place_of
@@ -23,7 +24,7 @@ from msprobe.core.store.record_walk import OUTPUT, PARAMETER
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Role
 from msprobe.trace.leaves import element_count
-from msprobe.trace.likeness import same_values
+from msprobe.trace.likeness import EXACT, same_values
 
 _FLOAT = unit_roundoff("torch.float32")
 
@@ -38,8 +39,7 @@ class OtherCode(LostParameters):
         read = self._read_otherwise() if sinks.are_of_other_code else None
         if read is not None:
             return len(self.table.entries), read
-        lost = self.lost_parameter() if self.table.alone and sinks.forward_agrees else None
-        if lost is not None:
+        if (lost := self.lost_parameter()) is not None:
             return self._named(entry, lost), lost
         own = self._named(entry, description)
         stretch = None if self._is_of_wrong_parameter(entry, description) else self._stretch(own)
@@ -65,6 +65,8 @@ class OtherCode(LostParameters):
             return None
         if (read := self._read_otherwise()) is not None:
             return len(self.table.entries), read
+        if (lost := self.lost_parameter()) is not None:
+            return self._named(len(self.table.entries), lost), lost
         end = self.comparison.step_end()
         if (stretch := end.stretch(0)) is not None:
             first = self.table.numbers_by_name[0][stretch.first]
@@ -193,10 +195,23 @@ class OtherCode(LostParameters):
                 f"{value} is the first value without counterpart in the golden run{golden}; the difference arises in "
                 f"{_where(stretch)}, or in code before or between them that leaves no record"
             )
+        if stretch.calls == (boundary.call.name,) and boundary in boundary.call.given:
+            first = self._outermost_with(boundary.raw, first)
+            pair = pair._replace(target=self.name(first))
         description = self.build(first, None, "value", text, self._module_of_line(first), pair)
         if stretch.moved is not None:
             set_place_of(description, stretch.moved)
         return description
+
+    def _outermost_with(self, raw: Any, entry: int) -> int:
+        """Return the outermost module around a call that gets the same value as it does, or the call: no code inside of
+        such a module makes that value."""
+        calls, numbers = self.comparison.step_end().traces[0].by_name, self.entry_by_name(entry)
+        for name in self.ancestors(entry):
+            if name not in calls or not any(same_values(value.raw, raw, EXACT) for value in calls[name].given):
+                break
+            entry = numbers[name]
+        return entry
 
     def _module_of_line(self, call: int) -> str | None:
         """Return the module in whose forward the source line of a call stands: each layer of a framework around the

@@ -23,7 +23,7 @@ from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.statistics import LARGEST
 from msprobe.trace.leaves import data_name, element_count, is_shape
 from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
-from msprobe.trace.moves import Move, Moves
+from msprobe.trace.moves import Move, Moves, Trail
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
@@ -159,7 +159,11 @@ class StretchSearch:
         given = (value for other in others[:1] for value in self._sides[1].data(other))
         lacking = (value for value in given if not math.isfinite(self._twins.apart(1, value.raw)))
         makers = (maker for value in lacking for maker in self._sides[1].makers(value, reordered=False)[0])
-        return next((maker.name for maker in makers), None)
+        return next((maker.name for maker in makers if not self._is_in_target(maker)), None)
+
+    def _is_in_target(self, call: Call) -> bool:
+        """Return whether the target has all that a call of the golden run returns."""
+        return all(math.isfinite(self._twins.apart(1, value.raw)) for value in call.returned)
 
     # The boundary
 
@@ -419,7 +423,8 @@ class StretchSearch:
         waiting = list(boundary.inputs)
         while waiting:
             value = waiting.pop()
-            makers, move = self._sides[0].makers(value, reordered=self._twins.are_in_another_order(0, value.raw))
+            reordered = self._twins.are_in_another_order(0, value.raw)
+            makers, move = self._sides[0].makers(value, self._moves_of_counterpart(value), reordered=reordered)
             wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
             if not wrong:
                 broken |= move is None
@@ -430,6 +435,13 @@ class StretchSearch:
                     stretch.add(maker.number)
                     waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
         return stretch, moved, broken
+
+    def _moves_of_counterpart(self, value: Value) -> tuple[Move, ...]:
+        """Return the moves through which a value comes to the counterpart of a call that gets it here."""
+        given = self._sides[0].data(value.call)
+        others = [self._sides[1].data(other) for other in self._counterparts(value.call)] if value in given else []
+        others = [own for own in others if len(own) == len(given)]
+        return self._sides[1].trail(others[0][given.index(value)]).moves if others else ()
 
     def _behind_parameters(self, values: Sequence[Value]) -> set[int]:
         """Return the calls without a twin from which values come, since those that get parameters, by their numbers."""
@@ -574,23 +586,37 @@ class _Side:
                     found.setdefault(signature, []).append((call, value.raw))
         return found
 
-    def makers(self, value: Value, *, reordered: bool) -> tuple[list[Call], Move | None]:
-        """Return the calls from whose results comes what another one gets, and the move in between that may be wrong;
-        None where none is known. ``reordered`` says whether the value has the right elements in another order."""
-        trail = self._moves.behind(value)
-        if not value.is_source:
-            made = self._made_inside(value.root)
-            if made != [value.root]:
-                trail = self._moves.behind(value.root)
-        else:
-            made = [one for source in trail.sources for one in self._made_inside(source)]
-        makers = list(dict.fromkeys(one.call for one in made))
-        return makers, trail.decisive(reordered=reordered) if trail.sources or not value.is_source else None
+    def makers(self, value: Value, right: Sequence[Move] = (), *, reordered: bool) -> tuple[list[Call], Move | None]:
+        """Return the calls from whose results comes what another one gets, and the move in between that may be wrong,
+        where ``right`` are those of the right value; None where none is known. ``reordered`` says whether the value has
+        the right elements in another order."""
+        trail = self.trail(value)
+        makers = list(dict.fromkeys(source.call for source in trail.sources))
+        return makers, trail.decisive(right, reordered=reordered) if trail.sources or not value.is_source else None
 
-    def _made_inside(self, result: Value) -> list[Value]:
-        """Return the results of calls inside of a module that what it returns comes from; that itself where none is."""
-        inside = self._moves.behind(result).sources if result.call.begin < result.call.number else ()
-        return [one for source in inside for one in self._made_inside(source)] or [result]
+    def trail(self, value: Value) -> Trail:
+        """Return how a value came to the call that gets it from results of calls that are no modules."""
+        if not value.is_source:
+            inside = self._inside(value.root)
+            return (
+                inside
+                if inside.sources != (value.root,)
+                else self._moves.behind(value)._replace(sources=inside.sources)
+            )
+        trail = self._moves.behind(value)
+        inner = list(map(self._inside, trail.sources))
+        moves = (move for one in (trail, *inner) for move in one.moves)
+        return Trail(tuple(moves), tuple(source for one in inner for source in one.sources))
+
+    def _inside(self, result: Value) -> Trail:
+        """Return how what a module returns comes from the calls inside of it; that itself where no such call is
+        known."""
+        trail = self._moves.behind(result) if result.call.begin < result.call.number else Trail((), ())
+        inner = list(map(self._inside, trail.sources))
+        if not inner:
+            return Trail((), (result,))
+        moves = (move for one in (trail, *inner) for move in one.moves)
+        return Trail(tuple(moves), tuple(source for one in inner for source in one.sources))
 
     @cached_property
     def parts(self) -> dict[int, list[tuple[int, Value]]]:
