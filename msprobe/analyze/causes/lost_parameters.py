@@ -12,10 +12,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from msprobe.analyze.compared_entries import ComparedEntries
-from msprobe.compare.records.entries import parent_of, path_of, stem_of
+from msprobe.compare.records.entries import parent_of, path_of, phase_of, stem_of
 from msprobe.compare.records.optimizer_steps import MODEL_PARAMETERS
 from msprobe.compare.rows.summary import FirstDivergence
-from msprobe.core.naming.names import is_module_name
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.trace.leaves import element_count
@@ -118,11 +118,18 @@ class LostParameters(ComparedEntries):
 
 
 def _parameters(dump: Dump) -> list[_Parameter]:
-    """Return the trained parameters of a dump; none of a damaged one."""
+    """Return the trained parameters of a dump; none of a damaged one. One without a gradient at the end of the step may
+    have had one."""
     items = dump.header.get(MODEL_PARAMETERS)
     items = items if isinstance(items, list) else []
+    gradients = {
+        f"{path_of(stem_of(name))}.{parameter}"
+        for name, body in dump.data.items()
+        if phase_of(name) == Phase.PARAMETERS_GRAD.value
+        for parameter in body
+    }
     return [
-        _Parameter(item["name"], item["value"], item.get("has_gradient") is not False)
+        _Parameter(item["name"], item["value"], item.get("has_gradient") is not False or item["name"] in gradients)
         for item in items
         if isinstance(item, dict)
         and isinstance(item.get("name"), str)

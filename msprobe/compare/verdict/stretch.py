@@ -103,7 +103,8 @@ class StretchSearch:
         other._traces, other._sides = self._traces[::-1], self._sides[::-1]
         other._others, other._known, other._extremes = {}, {}, {}
         other._pairs = {golden: target for target, golden in self._pairs.items()}
-        vars(other).pop("_right", None)
+        for name in ("_right", "_has_other_portions"):
+            vars(other).pop(name, None)
         other._twins = self._twins.turned()
         return other
 
@@ -272,12 +273,24 @@ class StretchSearch:
             and (id(value.root) not in self._right or self._is_in_other_order(call, number, value))
         ]
 
+    @cached_property
+    def _has_other_portions(self) -> bool:
+        """Whether most calls with the parameters of the golden run return more or less than the calls there do."""
+        calls = [call for call in self._sides[0].calls if call.number in self._sides[0].with_parameters]
+        pairs = [(call, others) for call in calls if (others := self._with_parameter(call)) and call.returned]
+        sizes = (
+            (element_count(call.returned[0].raw), self._sides[1].values_at(others, 0, returned=True))
+            for call, others in pairs
+        )
+        return 2 * sum(size not in map(element_count, others) for size, others in sizes) > len(pairs)
+
     def _has_extreme(self, value: Value) -> bool:
         """Return whether the golden run has a value with an extreme of one in whose size it has none: what is wrong in
         a part of its elements alone may have it too."""
         if id(value) not in self._extremes:
             raw = value.raw
-            self._extremes[id(value)] = not self._sides[1].has_size(raw) and self._twins.has_whole_or_part(0, raw)
+            other = self._has_other_portions and not self._sides[1].has_size(raw)
+            self._extremes[id(value)] = other and self._twins.has_whole_or_part(0, raw)
         return self._extremes[id(value)]
 
     def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
@@ -357,11 +370,12 @@ class StretchSearch:
 
     @cached_property
     def _is_reordered(self) -> bool:
-        """Whether the golden run has a parameter of the target, and what a call makes of it, in another order: so it
-        has what is made of that. Of a transposed matrix the same is made."""
+        """Whether the golden run has a parameter of the target in another order: so it has what is made of it. Of a
+        transposed matrix the same is made."""
+        parameters = ((call, value) for call in self._sides[0].calls for value in self._sides[0].parameters_of(call))
         return any(
-            any(map(self._is_moved, self._sides[0].parameters_of(call))) and any(map(self._is_moved, call.returned))
-            for call in self._sides[0].calls
+            self._is_moved(value) and (not _is_square(value.raw) or any(map(self._is_moved, call.returned)))
+            for call, value in parameters
         )
 
     def _is_moved(self, value: Value) -> bool:
@@ -382,7 +396,7 @@ class StretchSearch:
         if self._wholes(call, number, value):
             return True
         others = self._sides[1].values_at(self._counterparts(call), number, returned=returned)
-        return any(_shows_extremes(value.raw, other) for other in others)
+        return self._has_other_portions and any(_shows_extremes(value.raw, other) for other in others)
 
     def _wholes(self, call: Call, number: int, value: Value) -> list[tuple[list[Raw], list[Raw]]]:
         """Return what the target has in this place up to a call, or up to a later one, and what the golden run has as
@@ -643,6 +657,11 @@ def _shows_extremes(*raws: Raw) -> bool:
     a part of it: each is in it by the share of its elements."""
     smaller, larger = sorted(map(element_count, raws))
     return larger > 0.0 and (1.0 - smaller / larger) ** 2 < _UNLIKELY
+
+
+def _is_square(raw: Raw) -> bool:
+    shape = raw.get("shape")
+    return is_shape(shape) and len(shape) == 2 and shape[0] == shape[1]
 
 
 def _full_of(raw: Raw) -> tuple[Any, ...]:
