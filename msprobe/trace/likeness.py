@@ -27,6 +27,7 @@ from msprobe.core.tensors.statistics import (
     ToleranceOf,
     columns_of,
 )
+from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.trace.leaves import as_float, element_count
 
 Raw = Mapping[str, Any]
@@ -37,8 +38,6 @@ MASKED = -1e3
 NEAR = 1e-4
 EXACT = 2e-6
 """How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
-_SHORT = 2**12
-"""A number whose mantissa is a multiple of one part of this is a short one."""
 _ROUNDINGS = 4.0
 _DIGEST = "md5"
 _NOWHERE = {MEMORY: None, PART: None}
@@ -165,8 +164,8 @@ def is_part(raw: Raw, whole: Raw, allowed: float = 0.0) -> bool:
 
 
 def is_telling(number: float) -> bool:
-    """Return whether a number hardly occurs twice by chance: short ones (0, 1) are made of many inputs."""
-    return math.isfinite(number) and not (math.frexp(number)[0] * _SHORT).is_integer()
+    """Return whether a number hardly occurs twice by chance: those that 16 bits hold (0, 1) are made of many inputs."""
+    return math.isfinite(number) and not (math.frexp(number)[0] / unit_roundoff("torch.float16")).is_integer()
 
 
 def is_boolean(raw: Raw) -> bool:

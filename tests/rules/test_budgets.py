@@ -19,7 +19,7 @@ from tests.rules.tree_figures import line_count
 
 JUDGING = ("compare", "analyze", "numerics")
 BUDGETS = {"lines": 18_000, "numbers": 200, "fields": 14, "treatments": 12, "words": 1_800}
-MORE = {"lines": 28_476, "numbers": 434, "fields": 29}
+MORE = {"lines": 28_660, "numbers": 435, "fields": 29}
 
 
 def _files(*packages: str) -> list[Path]:

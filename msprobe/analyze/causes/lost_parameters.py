@@ -22,9 +22,6 @@ from msprobe.trace.leaves import element_count
 from msprobe.trace.likeness import EXACT, same_values
 from msprobe.trace.trace import Call, Value
 
-_FARTHEST = 4
-"""How many calls behind the use of a parameter the other run is looked for."""
-
 
 class _Parameter(NamedTuple):
     """A parameter of the header."""
@@ -106,14 +103,12 @@ class LostParameters(ComparedEntries):
         the parameter changes nothing, the next call does."""
         twins = self.comparison.step_end().sinks.twins
         own = [value for call in self.comparison.step_end().traces[0].calls for value in call.returned]
-        waiting = [use]
-        for call in waiting:
+        behind = (user.call for value in use.returned for user in value.users)
+        for call in (use, *behind):
             new = [one for one in call.returned if not any(same_values(one.raw, given.raw) for given in call.given)]
             for value, other in product(new, own):
                 if element_count(value.raw) > 1 and math.isfinite(twins.distance(other.raw, value.raw)):
                     return other.call
-            if len(waiting) < _FARTHEST:
-                waiting += [user.call for value in call.returned for user in value.users]
         return None
 
 

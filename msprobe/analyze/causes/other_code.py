@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from msprobe.analyze.call_order import call_instead
 from msprobe.analyze.causes.lost_parameters import LostParameters
 from msprobe.analyze.causes.moved_values import set_place_of
 from msprobe.compare.records.call_source import PairSource, call_source, module_text, of_stack
@@ -119,7 +120,8 @@ class OtherCode(LostParameters):
         if self._has_other_portions() or self._is_other_code(sinks, entry):
             return end.stretch(0)
         pair = self.table.entries[entry]
-        if pair.golden is None and self.is_module(entry):  # another class says nothing of values; what is inside does
+        instead = pair.golden is None and self.is_module(entry) and call_instead(self.table, entry, golden_only=False)
+        if instead is not None and instead is not False:  # another class says nothing of values; what is inside does
             stretch = end.stretch(0)
             first = None if stretch is None else self.table.numbers_by_name[0][stretch.first]
             if first is not None and self.name(entry) in self.ancestors(first):

@@ -21,15 +21,15 @@ from msprobe.compare.verdict.twins import Raw, Twins, norm_of, order_of, with_ne
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import PARAMETER
 from msprobe.core.tensors.statistics import LARGEST
-from msprobe.trace.leaves import data_name, element_count, is_shape
-from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, is_part, same_values
+from msprobe.trace.leaves import element_count, is_shape
+from msprobe.trace.likeness import bound_of, is_float, is_mask, is_masked, same_values
 from msprobe.trace.moves import Move, Moves, Trail
 from msprobe.trace.trace import Call, Trace, Value
 from msprobe.trace.values import signature_of
 
 _Place = tuple[str, str, int]
 _NOWHERE: _Place = "", "", -1
-_UNLIKELY = 0.02
+_UNLIKELY = 0.05
 """The probability of what is taken not to happen."""
 
 
@@ -62,8 +62,6 @@ class _Boundary(NamedTuple):
     value: Value
     inputs: list[Value]
     """The wrong inputs of the call; of a result that is wrong by itself none."""
-    beyond_parts: bool = False
-    """Whether values before it may be parts of those of the golden run."""
 
     @property
     def is_of_unsure(self) -> bool:
@@ -188,7 +186,7 @@ class StretchSearch:
                 continue
             same = any(_function(other) == _function(call) for other in others)
             lacking = self._without_twin(call, self._sides[0].data(call))
-            unsure = [value for value in lacking if self._has_extreme(value)]
+            unsure = [value for value in lacking if self._extremes.get(id(value))]
             if not (same or lacking):
                 unsure = self._of_unknown_order(call)  # a view may have put them into another one
             if unsure or (same and all(map(self._is_made, lacking))):
@@ -211,32 +209,13 @@ class StretchSearch:
         return next((value for value in self._wrong(call, call.returned) if id(value) in like), None)
 
     def _first_sink(self, sinks: Iterable[tuple[str, Raw]]) -> _Boundary | None:
-        """Return the first sink; one that may be a part of what the golden run has in its place is none, but where all
-        may be. A number may be made of parts."""
-        if not (values := list(self._values_of(sinks))):
-            return None
-        value = next((one for one in values if not self._may_be_part(one)), values[0])
-        return _Boundary(value, [value], value is not values[0] or element_count(value.raw) == 1)
+        value = next(self._values_of(sinks), None)
+        return None if value is None else _Boundary(value, [value])
 
     def _values_of(self, sinks: Iterable[tuple[str, Raw]]) -> Iterator[Value]:
         for name, raw in sinks:
             call = self._traces[0].by_name.get(name)
             yield from (one for one in (() if call is None else call.returned) if one.raw is raw)
-
-    def _may_be_part(self, value: Value) -> bool:
-        """Return whether no statistic says that a result is no part of one that the golden run has in its place, and no
-        call of the function has one of its size there. With files this is known."""
-        if data_name(value.raw) is not None:
-            return False
-        returned, count = value in value.call.returned, element_count(value.raw)
-        calls = self._sides[1].by_function.get(_function(value.call), ())
-        given = (one for call in calls for one in (call.returned if returned else self._sides[1].data(call)))
-        if any(element_count(one.raw) == count for one in given):
-            return False
-        number = (value.call.returned if returned else self._sides[0].data(value.call)).index(value)
-        others = self._sides[1].values_at(self._counterparts(value.call), number, returned=returned)
-        others = [one for one in others if not _shows_extremes(value.raw, one)]
-        return any(is_part(value.raw, other, self._twins.allowed(value.raw, other)) for other in others)
 
     def _counterparts(self, call: Call) -> list[Call]:
         """Return the calls of the golden run in the place of one of the target, else those that get one of its
@@ -269,7 +248,7 @@ class StretchSearch:
         return [
             value
             for number, value in enumerate(values)
-            if not (self._has_twin(call, number, value) or self._has_extreme(value))
+            if not (self._has_twin(call, number, value) or self._has_extreme(call, number, value))
             and (id(value.root) not in self._right or self._is_in_other_order(call, number, value))
         ]
 
@@ -284,13 +263,14 @@ class StretchSearch:
         )
         return 2 * sum(size not in map(element_count, others) for size, others in sizes) > len(pairs)
 
-    def _has_extreme(self, value: Value) -> bool:
-        """Return whether the golden run has a value with an extreme of one in whose size it has none: what is wrong in
-        a part of its elements alone may have it too."""
+    def _has_extreme(self, call: Call, number: int, value: Value) -> bool:
+        """Return whether the golden run has a value with an extreme of one in whose size it has none, in the place of
+        the call where there is one: what is wrong in a part of its elements alone may have it too."""
         if id(value) not in self._extremes:
             raw = value.raw
             other = self._has_other_portions and not self._sides[1].has_size(raw)
-            self._extremes[id(value)] = other and self._twins.has_whole_or_part(0, raw)
+            in_place = self._sides[1].values_at(self._counterparts(call), number, returned=value in call.returned)
+            self._extremes[id(value)] = other and self._twins.has_whole_or_part(0, raw, in_place)
         return self._extremes[id(value)]
 
     def _without_twin(self, call: Call, values: Sequence[Value]) -> list[Value]:
@@ -439,7 +419,7 @@ class StretchSearch:
             value = waiting.pop()
             reordered = self._twins.are_in_another_order(0, value.raw)
             makers, move = self._sides[0].makers(value, self._moves_of_counterpart(value), reordered=reordered)
-            wrong = [maker for maker in makers if self._certainly_wrong(maker, maker.returned, boundary)]
+            wrong = [maker for maker in makers if self._wrong(maker, maker.returned)]
             if not wrong:
                 broken |= move is None
                 stretch.add(value.call.number)
@@ -447,7 +427,7 @@ class StretchSearch:
             for maker in wrong:
                 if maker.number not in stretch:
                     stretch.add(maker.number)
-                    waiting += self._certainly_wrong(maker, self._sides[0].data(maker), boundary)
+                    waiting += self._wrong(maker, self._sides[0].data(maker))
         return stretch, moved, broken
 
     def _moves_of_counterpart(self, value: Value) -> tuple[Move, ...]:
@@ -466,11 +446,6 @@ class StretchSearch:
                     found.add(maker.number)
                     waiting += side.data(maker)
         return found
-
-    def _certainly_wrong(self, call: Call, values: Sequence[Value], boundary: _Boundary) -> list[Value]:
-        """Return what ``_wrong`` does; behind a boundary that is no part of a golden value, but what may be one."""
-        wrong = self._wrong(call, values)
-        return [one for one in wrong if not self._may_be_part(one)] if boundary.beyond_parts else wrong
 
 
 class _Side:

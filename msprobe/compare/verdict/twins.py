@@ -72,10 +72,12 @@ class Twins:
         """Return whether the other side has these elements, in this order or another one."""
         return any(self.hold_the_same(raw, other) for _, other in self._near(1 - side, raw))
 
-    def has_whole_or_part(self, side: int, raw: Raw) -> bool:
+    def has_whole_or_part(self, side: int, raw: Raw, among: Sequence[Raw] = ()) -> bool:
         """Return whether the other side has a larger value, or a smaller one, with an extreme of this one that hardly
-        occurs twice by chance, and nothing that speaks against it: one of them may be a part of the other."""
+        occurs twice by chance, and nothing that speaks against it: one of them may be a part of the other. It is looked
+        for ``among`` some values, or all."""
         near = (other for spec in _EXTREMES for other in self._with_extreme(1 - side, spec, raw))
+        near = (other for other in near if not among or any(other is one for one in among))
         return any(self._is_part_of(*pair) for other in near for pair in ((raw, other), (other, raw)))
 
     def _is_part_of(self, raw: Raw, whole: Raw) -> bool:
